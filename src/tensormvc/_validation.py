@@ -1,0 +1,66 @@
+"""Checks of arrays that come from outside: a clear error or a stated conversion, nothing silent."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+from ._ops import Array, is_array, namespace
+
+
+def as_real_array(array: Any, name: str, ndim: int | None) -> Array:
+    """Return a real floating array of `ndim` dimensions (None: any), integers and booleans as float64.
+
+    float32 and float64 pass through; anything that is not an array goes through `numpy.asarray`.
+    Empty arrays, complex or non-numeric ones and those of another rank are errors. Values are not looked at.
+    """
+    if not is_array(array):
+        array = np.asarray(array)
+    xp = namespace(array)
+    if isinstance(array, np.ndarray) and array.dtype.kind not in "biufc":
+        raise TypeError(f"{name} has the type {array.dtype}, which is not numeric")
+    if xp.isdtype(array.dtype, "complex floating"):
+        raise TypeError(f"{name} is complex ({array.dtype}); it must be real: pass its .real part if that is meant")
+    if ndim is not None and array.ndim != ndim:
+        raise ValueError(f"{name} has {array.ndim} dimensions (shape {tuple(array.shape)}); it must have {ndim}")
+    if 0 in array.shape:
+        raise ValueError(f"{name} is empty: its shape is {tuple(array.shape)}")
+    if array.dtype not in (xp.float32, xp.float64):
+        array = xp.astype(array, xp.float64)
+    return array
+
+
+def check_threshold(threshold: float) -> float:
+    """Return the threshold as a float; it must be a finite number that is not negative."""
+    if isinstance(threshold, bool) or not math.isfinite(value := float(threshold)) or value < 0:
+        raise ValueError(f"threshold must be a finite number >= 0, got {threshold!r}")
+    return value
+
+
+def check_finite(array: Array, name: str) -> None:
+    """Raise if the array holds NaN or infinity."""
+    xp = namespace(array)
+    if not bool(xp.all(xp.isfinite(array))):
+        raise ValueError(f"{name} contains NaN or infinity")
+
+
+def available_memory() -> int:
+    """Bytes of main memory that can be allocated now (all of it where the system does not say)."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            fields = dict(line.split(":") for line in lines)
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if hasattr(os, "sysconf") else 2**62
+
+
+def check_memory(n_bytes: int, what: str, remedy: str) -> None:
+    """Refuse, before anything is allocated, what does not fit in memory; the message names the remedy."""
+    available = available_memory()
+    if n_bytes > available:
+        raise MemoryError(
+            f"{what} needs {n_bytes / 2**30:.1f} GiB and {available / 2**30:.1f} GiB are available: {remedy}"
+        )

@@ -1,0 +1,56 @@
+"""Transforms along the sample mode (and, for comparison, along the views)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import clone
+
+from ._base import Basis
+from ._fixed import DCT, FFT, Haar, RandomOrthogonal, ViewFFT
+
+__all__ = ["DCT", "FFT", "Basis", "Haar", "RandomOrthogonal", "ViewFFT", "fitted_basis", "make_basis"]
+
+_NAMES: dict[str, type[Basis]] = {
+    "fft": FFT,
+    "fft-view": ViewFFT,
+    "dct": DCT,
+    "haar": Haar,
+    "random": RandomOrthogonal,
+}
+_PROTOCOL = ("fit", "forward", "inverse")
+
+
+def make_basis(basis: Any) -> Any:
+    """Return a basis object for a name, or the object itself if it follows the protocol.
+
+    Examples
+    --------
+    >>> make_basis("dct")
+    DCT()
+    """
+    if isinstance(basis, str):
+        if basis not in _NAMES:
+            raise ValueError(f"unknown basis {basis!r}; the names are {', '.join(map(repr, _NAMES))}")
+        return _NAMES[basis]()
+    missing = [member for member in _PROTOCOL if not callable(getattr(basis, member, None))]
+    if isinstance(basis, type) or missing:
+        raise TypeError(
+            f"{basis!r} is not a basis: expected a name or an instance with {', '.join(_PROTOCOL)} and slice_weights_"
+        )
+    return basis
+
+
+def fitted_basis(basis: Any, tensor: Any) -> Any:
+    """Return a basis that can transform the tensor.
+
+    A basis that is fitted is returned as it is. A name, or one of the fixed bases before its `fit`, is
+    fitted (as a copy) to the size of the tensor; a basis that comes from data cannot be, and must have
+    been fitted to its views before.
+    """
+    made = make_basis(basis)
+    if hasattr(made, "slice_weights_"):
+        return made
+    if not isinstance(made, tuple(_NAMES.values())):
+        raise ValueError(f"{made!r} comes from the data: fit it to the views first")
+    return clone(made).fit(tensor)

@@ -1,0 +1,113 @@
+"""What a basis is: a linear transform along one mode of a tensor, fitted once to the data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from array_api_compat import device
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from .._ops import Array, matmul_into, namespace
+from .._validation import as_real_array
+
+
+class Basis(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base class of the transforms; any object with the same four members may be used in its place.
+
+    A tensor is sample-first, ``(n, d, m)``: samples, features, views. `forward` turns it into a stack of
+    slices ``(K, p, q)``, `inverse` turns slices back into a tensor. Where the slices of a real tensor come
+    in conjugate pairs only one of each pair is returned, and its weight in ``slice_weights_`` is 2.
+
+    Attributes
+    ----------
+    slice_weights_ : ndarray of shape (K,)
+        How many slices of the full spectrum each returned slice stands for.
+    mode_length_ : int
+        Length of the mode that is transformed, n₃ in the definition of the tensor rank.
+    """
+
+    slice_weights_: NDArray[np.float64]
+    mode_length_: int
+
+    @abstractmethod
+    def fit(
+        self, views: Any, *, n_clusters: int | None = None, random_state: Any = None, sample_graph: Any = None
+    ) -> Self:
+        """Learn what the transform needs to know of the data."""
+
+    @abstractmethod
+    def forward(self, tensor: Array, *, out: Array | None = None) -> Array:
+        """Transform a tensor ``(n, d, m)`` into slices; `out`, if given, receives them."""
+
+    @abstractmethod
+    def inverse(self, slices: Array, *, out: Array | None = None) -> Array:
+        """Transform slices back into a tensor; `out`, if given, receives it."""
+
+    def _check_mode(self, array: Array, length: int, axis: int, what: str) -> None:
+        """Refuse an array whose transformed axis does not have the fitted length."""
+        if array.ndim != 3:
+            raise ValueError(f"{what} has shape {tuple(array.shape)}; it must have 3 dimensions")
+        if array.shape[axis] != length:
+            raise ValueError(
+                f"{what} of shape {tuple(array.shape)} does not fit {type(self).__name__}, which was fitted "
+                f"for {length} along axis {axis}"
+            )
+
+
+class SampleModeBasis(Basis):
+    """A transform along the samples: checks here, the arithmetic in `_forward` and `_inverse`."""
+
+    def forward(self, tensor: Array, *, out: Array | None = None) -> Array:
+        """Transform a real tensor (n, d, m) into its slices (K, d, m)."""
+        check_is_fitted(self, "mode_length_")
+        tensor = as_real_array(tensor, "tensor", 3)
+        self._check_mode(tensor, self.mode_length_, 0, "tensor")
+        return self._forward(tensor, out)
+
+    def inverse(self, slices: Array, *, out: Array | None = None) -> Array:
+        """Transform slices (K, d, m) back into a real tensor (n, d, m)."""
+        check_is_fitted(self, "mode_length_")
+        self._check_mode(slices, len(self.slice_weights_), 0, "slices")
+        return self._inverse(slices, out)
+
+    @abstractmethod
+    def _forward(self, tensor: Array, out: Array | None) -> Array: ...
+
+    @abstractmethod
+    def _inverse(self, slices: Array, out: Array | None) -> Array: ...
+
+
+class ConvertedMatrix:
+    """A float64 matrix that multiplies arrays of any namespace, dtype and device.
+
+    The copy in the type of the last array is kept, so that a loop converts once.
+    """
+
+    def __init__(self, matrix: NDArray[np.float64]) -> None:
+        self.matrix = matrix
+        self._copy: Array = matrix
+
+    def like(self, array: Array) -> Array:
+        """Return the matrix in the namespace, dtype and device of `array`."""
+        xp = namespace(array)
+        copy = self._copy
+        if namespace(copy) is not xp or copy.dtype != array.dtype or device(copy) != device(array):
+            self._copy = copy = xp.asarray(self.matrix, dtype=array.dtype, device=device(array))
+        return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"matrix": self.matrix, "_copy": self.matrix}
+
+
+def apply_matrix(matrix: Array, tensor: Array, out: Array | None) -> Array:
+    """Multiply a matrix into the first mode of a tensor: a reshape and one GEMM."""
+    xp = namespace(tensor)
+    if out is None:
+        out = xp.empty((matrix.shape[0], *tensor.shape[1:]), dtype=tensor.dtype, device=device(tensor))
+    columns = xp.reshape(tensor, (tensor.shape[0], -1))
+    matmul_into(matrix, columns, xp.reshape(out, (matrix.shape[0], -1)))
+    return out

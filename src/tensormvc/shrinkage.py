@@ -1,0 +1,296 @@
+"""Low-rank shrinkage of a tensor under a basis (Algorithms 1 and 2), and the ℓ2,1 shrinkage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from array_api_compat import device, is_numpy_namespace
+
+from ._ops import Array, contiguous, matmul_into, namespace, parallel_ranges, real_view
+from ._validation import as_real_array, check_finite, check_threshold
+from .bases import Basis, fitted_basis
+from .penalties import Penalty, make_penalty
+
+__all__ = ["l21_shrink", "low_rank_shrink", "shrink_slices"]
+
+# Slices that are shrunk together: enough to amortise the interpreter, few enough to stay in the cache.
+_BLOCK_BYTES = 4 * 2**20
+# A GPU wants large batches.
+_DEVICE_BLOCK_BYTES = 512 * 2**20
+# Below this share of the largest, a singular value read off a Gram matrix has lost half its digits.
+_GRAM_IS_EXACT = 1e-4
+# Error, as a share of the largest singular value, above which a slice goes through a plain SVD.
+_GRAM_TOLERANCE = 1e-11
+
+
+def low_rank_shrink(
+    tensor: Any,
+    basis: Any,
+    penalty: Any,
+    threshold: float,
+    *,
+    out: Array | None = None,
+    work: Array | None = None,
+) -> Array:
+    """Shrink the singular values of every slice of a tensor under a basis.
+
+    Forward transform, proximal map of `penalty` on the singular values of every slice, inverse transform.
+    The threshold is applied to the coefficients as they are: those of the FFT are not normalised, those of
+    the orthogonal transforms are.
+
+    Parameters
+    ----------
+    tensor : array of shape (n, d, m)
+        Sample-first; integers are converted to float64. NaN and infinity are errors.
+    basis : str or basis
+        A name or a fixed basis is fitted to the size of the tensor; any other basis must be fitted.
+    penalty : str or penalty
+        A name or an object with ``value`` and ``prox``.
+    threshold : float
+        τ ≥ 0.
+    out : array of shape (n, d, m), optional
+        Where the result goes; may be `tensor` itself.
+    work : array, optional
+        Room for the slices, as ``basis.forward`` returns them, to be reused from call to call.
+
+    Returns
+    -------
+    array of shape (n, d, m)
+        In the type of the tensor.
+
+    Notes
+    -----
+    Memory beyond the tensor: the slices (as large as the tensor, if `work` is not given), the result (if
+    `out` is not given) and a few megabytes.
+
+    See `shrink_slices` for the arithmetic and its accuracy.
+
+    Examples
+    --------
+    >>> import numpy as np, tensormvc as tm
+    >>> tensor = np.random.default_rng(0).normal(size=(6, 4, 3))
+    >>> shrunk = tm.shrinkage.low_rank_shrink(tensor, "dct", "nuclear", 0.5)
+    >>> bool(np.linalg.norm(shrunk) < np.linalg.norm(tensor))
+    True
+    """
+    tensor = as_real_array(tensor, "tensor", 3)
+    basis = fitted_basis(basis, tensor)
+    if isinstance(basis, Basis):
+        slices = shrink_slices(basis.forward(tensor, out=work), penalty, threshold, overwrite=True)
+        return basis.inverse(slices, out=out)
+    result = basis.inverse(shrink_slices(basis.forward(tensor), penalty, threshold))
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
+def shrink_slices(slices: Any, penalty: Any, threshold: float, *, overwrite: bool = False) -> Array:
+    """Apply the proximal map of a penalty to the singular values of every matrix of a stack.
+
+    Parameters
+    ----------
+    slices : array of shape (K, p, q), real or complex
+        The matrices.
+    penalty : str or penalty
+        A name or an object with ``value`` and ``prox``.
+    threshold : float
+        τ ≥ 0.
+    overwrite : bool, default=False
+        Whether the result may take the place of `slices`.
+
+    Returns
+    -------
+    array of shape (K, p, q)
+
+    Notes
+    -----
+    With the Gram matrix ``G = AᴴA = V diag(s²) Vᴴ`` of the smaller side, the result is
+    ``A V diag(prox(s)/s) Vᴴ``: no singular vectors of the long side, one batched eigenproblem of the size of
+    the short side. Gram matrices and eigenproblems are in double precision whatever the type of the slices.
+
+    A singular value below about 1e-8 of the largest cannot be told from 0 in a Gram matrix, and one below
+    1e-4 is inaccurate. Where that would change the result by more than 1e-11 of the largest singular
+    value, that slice goes through a plain SVD; so do slices whose squares overflow or underflow. What is
+    left is rounding: a singular value within rounding of a jump of the proximal map may fall on the other
+    side of it, at an equal objective value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormvc.shrinkage import shrink_slices
+    >>> shrink_slices(np.diag([3.0, 1.0])[None], "nuclear", 2.0).round(12)
+    array([[[1., 0.],
+            [0., 0.]]])
+    """
+    penalty = make_penalty(penalty)
+    threshold = check_threshold(threshold)
+    xp = namespace(slices)
+    if slices.ndim != 3 or 0 in slices.shape:
+        raise ValueError(f"slices have shape {tuple(slices.shape)}; expected a stack (K, p, q), not empty")
+    if not xp.isdtype(slices.dtype, ("real floating", "complex floating")):
+        raise TypeError(f"slices have the type {slices.dtype}; expected real or complex floating numbers")
+    slices = contiguous(slices) if overwrite else xp.asarray(contiguous(slices), copy=True)
+    if threshold == 0:
+        check_finite(slices, "the tensor")
+        return slices
+
+    slice_bytes = 16 * slices.shape[1] * slices.shape[2]
+    if is_numpy_namespace(xp):
+        block = max(1, _BLOCK_BYTES // slice_bytes)
+
+        def work(start: int, stop: int) -> None:
+            _shrink_blocks(slices[start:stop], penalty, threshold, block)
+
+        parallel_ranges(work, slices.shape[0], block)
+    else:
+        _shrink_blocks(slices, penalty, threshold, max(1, _DEVICE_BLOCK_BYTES // slice_bytes))
+    return slices
+
+
+def _shrink_blocks(slices: Array, penalty: Any, threshold: float, block: int) -> None:
+    """Shrink slices in place, `block` at a time, with one buffer for all of them."""
+    xp = namespace(slices)
+    wide = slices.shape[1] < slices.shape[2]
+    buffer = None
+    for start in range(0, slices.shape[0], block):
+        part = slices[start : start + block]
+        # The Gram matrix is taken on the columns: a wide slice is worked on as its transpose.
+        tall = contiguous(xp.matrix_transpose(part)) if wide else part
+        exact, filters = _filters(tall, penalty, threshold)
+        factor = _real_factor(filters, tall)
+        reals = real_view(tall)
+        if buffer is None:
+            buffer = xp.empty_like(reals)
+        product = matmul_into(reals, factor, buffer[: reals.shape[0]])
+        if not bool(xp.all(exact)):
+            product[~exact] = real_view(_shrink_by_svd(tall[~exact], penalty, threshold))
+        reals[...] = product
+        if wide:
+            part[...] = xp.matrix_transpose(tall)
+
+
+def _filters(tall: Array, penalty: Any, threshold: float) -> tuple[Array, Array]:
+    """Return, for a stack of matrices A, where the Gram matrix is good enough, and V diag(prox(s)/s) Vᴴ."""
+    xp = namespace(tall)
+    gram = _gram(tall)
+    exact = xp.all(xp.isfinite(gram), axis=(1, 2))
+    if not bool(xp.all(exact)):
+        check_finite(tall, "the tensor")
+        gram = xp.where(exact[:, None, None], gram, xp.zeros_like(gram))
+    squares, vectors = xp.linalg.eigh(gram)
+    squares = xp.clip(squares, min=0.0)
+    ratio = _shrink_ratio(squares, penalty, threshold)
+    largest = squares[:, -1:]
+    finfo = xp.finfo(squares.dtype)
+    underflow = finfo.smallest_normal / finfo.eps
+    doubtful = squares < _GRAM_IS_EXACT**2 * largest + underflow
+    if bool(xp.any(doubtful)):
+        rounding = 4 * tall.shape[2] * finfo.eps * largest + underflow
+        low = _shrink_ratio(xp.clip(squares - rounding, min=0.0), penalty, threshold)
+        high = _shrink_ratio(squares + rounding, penalty, threshold)
+        error = xp.sqrt(squares + rounding) * (high - low)
+        exact = exact & ~xp.any(doubtful & (error > _GRAM_TOLERANCE * xp.sqrt(largest)), axis=1)
+    return exact, (vectors * ratio[:, None, :]) @ xp.conj(xp.matrix_transpose(vectors))
+
+
+def _shrink_ratio(squares: Array, penalty: Any, threshold: float) -> Array:
+    """Return prox(s)/s for the squares of singular values, 0 where s is 0."""
+    xp = namespace(squares)
+    s = xp.sqrt(squares)
+    return _unchecked_prox(penalty, s, threshold) / xp.where(s > 0, s, xp.ones_like(s))
+
+
+def _unchecked_prox(penalty: Any, s: Array, threshold: float) -> Array:
+    """Apply the proximal map to values that are known to be right, past the checks of our own penalties."""
+    prox = penalty._prox if isinstance(penalty, Penalty) else penalty.prox
+    return prox(s, threshold)
+
+
+def _gram(tall: Array) -> Array:
+    """Return AᴴA of every matrix, in double precision.
+
+    The complex case is one real product of the interleaved parts: half the traffic of conjugating first.
+    """
+    xp = namespace(tall)
+    reals = xp.astype(real_view(tall), xp.float64, copy=False)
+    gram = xp.matrix_transpose(reals) @ reals
+    if not xp.isdtype(tall.dtype, "complex floating"):
+        return gram
+    re, im = slice(0, None, 2), slice(1, None, 2)
+    real = gram[:, re, re] + gram[:, im, im]
+    imaginary = gram[:, re, im] - gram[:, im, re]
+    return real + 1j * imaginary
+
+
+def _real_factor(filters: Array, tall: Array) -> Array:
+    """Return the real matrices that multiply the interleaved parts as `filters` multiply the slices."""
+    xp = namespace(tall)
+    if xp.isdtype(filters.dtype, "complex floating"):
+        k, q, _ = filters.shape
+        real, imaginary = xp.real(filters), xp.imag(filters)
+        factor = xp.empty((k, 2 * q, 2 * q), dtype=real.dtype, device=device(filters))
+        re, im = slice(0, None, 2), slice(1, None, 2)
+        factor[:, re, re] = factor[:, im, im] = real
+        factor[:, re, im] = imaginary
+        factor[:, im, re] = -imaginary
+        filters = factor
+    return xp.astype(filters, real_view(tall).dtype, copy=False)
+
+
+def _shrink_by_svd(slices: Array, penalty: Any, threshold: float) -> Array:
+    """Shrink by the textbook: one SVD a slice."""
+    xp = namespace(slices)
+    left, s, right = xp.linalg.svd(slices, full_matrices=False)
+    s = _unchecked_prox(penalty, s, threshold)
+    return (left * s[:, None, :]) @ right
+
+
+def l21_shrink(matrices: Any, threshold: float, *, overwrite: bool = False) -> Array | list[Array]:
+    """Shrink the length of every row: f ← max(0, 1 − τ/‖f‖) f.
+
+    Parameters
+    ----------
+    matrices : array of shape (n, d), or a list of arrays (n, d_v)
+        One row a sample. The rows of a list are stacked: a sample has one length over all matrices.
+    threshold : float
+        τ ≥ 0.
+    overwrite : bool, default=False
+        Whether the result may take the place of `matrices`.
+
+    Returns
+    -------
+    array, or list of arrays
+        As given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormvc.shrinkage import l21_shrink
+    >>> l21_shrink(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0)
+    array([[2.4, 3.2],
+           [0. , 0. ]])
+    """
+    threshold = check_threshold(threshold)
+    single = not isinstance(matrices, Sequence) or (len(matrices) > 0 and np.ndim(matrices[0]) == 1)
+    given = [matrices] if single else list(matrices)
+    if not given:
+        raise ValueError("no matrices to shrink")
+    parts = [as_real_array(matrix, f"matrix {i}", 2) for i, matrix in enumerate(given)]
+    if len({part.shape[0] for part in parts}) > 1:
+        raise ValueError(f"the matrices have different numbers of rows: {[part.shape[0] for part in parts]}")
+    xp = namespace(*parts)
+    lengths = xp.stack([xp.linalg.vector_norm(part, axis=1) for part in parts])
+    length = xp.linalg.vector_norm(lengths, axis=0)
+    check_finite(length, "the matrices")
+    scale = xp.clip(1 - threshold / xp.where(length > 0, length, xp.ones_like(length)), min=0.0)[:, None]
+    shrunk = []
+    for matrix, part in zip(given, parts, strict=True):
+        if overwrite and part is matrix:
+            part *= scale
+            shrunk.append(part)
+        else:
+            shrunk.append(part * scale)
+    return shrunk[0] if single else shrunk

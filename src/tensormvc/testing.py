@@ -1,0 +1,182 @@
+"""Checks that anybody can run on a basis or a penalty of their own."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from .bases import make_basis
+from .penalties import make_penalty
+
+__all__ = ["check_basis", "check_penalty"]
+
+
+def _fresh(obj: Any) -> Any:
+    """Return an unfitted copy."""
+    return clone(obj) if hasattr(obj, "get_params") else copy.deepcopy(obj)
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise AssertionError(message)
+
+
+def check_basis(basis: Any, *, n_samples: tuple[int, ...] = (1, 2, 3, 13, 24, 40), random_state: int = 0) -> None:
+    """Check that an object is a basis: that every function and estimator here can work with it.
+
+    For several numbers of samples, odd and even, in single and double precision: `fit` returns the object
+    and leaves the views alone; the same seed gives the same transform; `forward` and `inverse` are linear
+    and keep the precision; the weights are 1 or 2, one a slice; energy is kept up to one constant factor;
+    the round trip returns the tensor or, for a basis that discards part of the spectrum, its projection.
+
+    Parameters
+    ----------
+    basis : str, or instance of a basis
+        It is copied, not fitted.
+    n_samples : tuple of int
+        Sizes to try. A basis may refuse a size with a ValueError, but not the last one.
+    random_state : int, default=0
+        Seed of the random views and tensors.
+
+    Raises
+    ------
+    AssertionError
+        With a sentence on what does not hold.
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> tm.testing.check_basis(tm.Haar())
+    """
+    prototype = make_basis(basis)
+    for n in n_samples:
+        for dtype in (np.float64, np.float32):
+            rng = np.random.default_rng(random_state)
+            views = [rng.normal(size=(n, d)).astype(dtype) for d in (7, 5, 6)]
+            try:
+                fitted = _check_fit(prototype, views)
+            except ValueError:
+                _require(n != n_samples[-1], f"fit refuses {n} samples, the largest number tried")
+                continue
+            _check_transform(fitted, rng, (n, 4, len(views)), dtype)
+
+
+def _check_fit(prototype: Any, views: list[NDArray[Any]]) -> Any:
+    before = [view.copy() for view in views]
+    fitted = _fresh(prototype)
+    returned = fitted.fit(views, n_clusters=2, random_state=0)
+    _require(returned is fitted, "fit does not return self")
+    _require(all(map(np.array_equal, before, views)), "fit changes the views")
+    again = _fresh(prototype).fit(views, n_clusters=2, random_state=0)
+    tensor = np.random.default_rng(1).normal(size=(len(views[0]), 4, len(views))).astype(views[0].dtype)
+    _require(
+        np.array_equal(fitted.forward(tensor), again.forward(tensor)),
+        "fitted twice to the same views with the same random_state, it gives two transforms",
+    )
+    return fitted
+
+
+def _check_transform(basis: Any, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> None:
+    what = f"with {shape[0]} samples in {np.dtype(dtype).name}: "
+    # Rounding grows like a low power of the size; these sizes are small.
+    tol = 1000 * np.finfo(dtype).eps
+    a, b = (rng.normal(size=shape).astype(dtype) for _ in range(2))
+    before = a.copy()
+    slices = basis.forward(a)
+    _require(np.array_equal(a, before), what + "forward changes its input")
+    _require(slices.ndim == 3, what + f"forward returns {slices.ndim} dimensions, not 3")
+
+    weights = np.asarray(basis.slice_weights_)
+    _require(
+        weights.shape == (slices.shape[0],),
+        what + f"slice_weights_ has shape {weights.shape} for {slices.shape[0]} slices",
+    )
+    _require(bool(np.isin(weights, (1, 2)).all()), what + "slice_weights_ has values other than 1 and 2")
+
+    precision = np.finfo(slices.dtype).dtype
+    _require(precision == dtype, what + f"forward returns {slices.dtype}")
+    kept = slices.copy()
+    back = basis.inverse(slices)
+    _require(np.array_equal(slices, kept), what + "inverse changes its input")
+    _require(back.shape == shape, what + f"inverse returns shape {back.shape} for a tensor of shape {shape}")
+    _require(back.dtype == dtype, what + f"inverse returns {back.dtype}")
+
+    def same(x: NDArray[Any], y: NDArray[Any]) -> bool:
+        return bool(np.linalg.norm(x - y) <= tol * (1 + np.linalg.norm(x)))
+
+    _require(same(basis.forward(2 * a - b), 2 * slices - basis.forward(b)), what + "forward is not linear")
+    _require(same(basis.inverse(2 * slices), 2 * back), what + "inverse is not linear")
+    _require(same(basis.forward(back), slices), what + "inverse followed by forward does not return the slices")
+    _require(same(basis.inverse(basis.forward(back)), back), what + "the round trip is not a projection")
+    if weights.sum() >= shape[0]:
+        _require(same(back, a), what + "inverse does not undo forward")
+
+    def energy_ratio(tensor: NDArray[Any]) -> float:
+        slice_energy = np.sum(np.abs(basis.forward(tensor)) ** 2, axis=(1, 2), dtype=np.float64)
+        return float(weights @ slice_energy / np.sum(np.square(tensor, dtype=np.float64)))
+
+    ratios = [energy_ratio(back), energy_ratio(basis.inverse(basis.forward(b)))]
+    _require(
+        abs(ratios[0] - ratios[1]) <= tol * ratios[0],
+        what + f"energy is not kept up to a constant: {ratios[0]} and {ratios[1]} for two tensors",
+    )
+
+
+def check_penalty(penalty: Any) -> None:
+    """Check that an object is a penalty: that its proximal map is the exact minimiser, and consistent.
+
+    ψ is 0 at 0 and does not decrease; `derivative`, where there is one, is that of `value`; for thresholds
+    over six decades `prox` returns values in [0, s] that grow with s and whose objective
+    ½(x − s)² + threshold·ψ(x) is within 1e-8 of the best on a fine grid; a threshold of 0 changes nothing;
+    single precision stays single.
+
+    Parameters
+    ----------
+    penalty : str, or instance of a penalty
+        What to check.
+
+    Raises
+    ------
+    AssertionError
+        With a sentence on what does not hold.
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> tm.testing.check_penalty(tm.penalties.MCP(gamma=3.0))
+    """
+    penalty = make_penalty(penalty)
+    s = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 61)])
+    values = np.asarray(penalty.value(s))
+    _require(values.shape == s.shape, "value does not keep the shape")
+    _require(values[0] == 0, f"value(0) is {values[0]}, not 0")
+    _require(bool(np.all(np.diff(values) >= 0)), "value decreases somewhere")
+    if hasattr(penalty, "derivative"):
+        middle, step = s[1:], 1e-6 * s[1:]
+        slope = (np.asarray(penalty.value(middle + step)) - np.asarray(penalty.value(middle - step))) / (2 * step)
+        near = [np.asarray(penalty.derivative(middle + side)) for side in (-step, step)]
+        # Cancellation leaves about ten digits of the slope in units of value/step.
+        slack = 1e-9 * np.asarray(penalty.value(middle)) / step + 1e-6 * np.abs(slope)
+        inside = (slope >= np.minimum(*near) - slack) & (slope <= np.maximum(*near) + slack)
+        _require(bool(inside.all()), f"derivative is not that of value near {middle[~inside][:3]}")
+
+    _require(np.array_equal(np.asarray(penalty.prox(s, 0.0)), s), "prox with threshold 0 changes its input")
+    grid = np.concatenate([np.linspace(0, 1, 4001), np.geomspace(1e-9, 1, 1000)])
+    for threshold in np.geomspace(1e-3, 1e3, 13):
+        x = np.asarray(penalty.prox(s, float(threshold)))
+        what = f"prox with threshold {threshold:.3g} "
+        _require(x.shape == s.shape, what + "does not keep the shape")
+        _require(x[0] == 0, what + "does not map 0 to 0")
+        _require(bool(np.all((x >= 0) & (x <= s))), what + "leaves the interval [0, s]")
+        _require(bool(np.all(np.diff(x) >= -1e-12 * s[1:])), what + "is not monotone")
+        objective = (x - s) ** 2 / 2 + threshold * np.asarray(penalty.value(x))
+        points = s[:, None] * grid
+        brute = np.min((points - s[:, None]) ** 2 / 2 + threshold * np.asarray(penalty.value(points)), axis=1)
+        worst = float(np.max((objective - brute) / np.maximum(1, s**2)))
+        _require(worst <= 1e-8, what + f"is not the minimiser: a grid point is better by {worst:.2g}")
+    single = np.asarray(penalty.prox(s.astype(np.float32), 0.5))
+    _require(single.dtype == np.float32, f"prox of float32 is {single.dtype}")
