@@ -130,7 +130,7 @@ def _along_first_axis(
 ) -> Array:
     xp = namespace(array)
     if not is_numpy_namespace(xp):
-        result = torch_transform(array)
+        result = contiguous(torch_transform(array))
         if out is None:
             return result
         out[...] = result

@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from ._ops import Array, namespace
@@ -386,7 +387,8 @@ class SchattenP(Penalty):
         if exponent == 0 or factor == 0:
             return factor * namespace(s).ones_like(s)
         xp = namespace(s)
-        powers = xp.where(s > 0, s, xp.ones_like(s)) ** exponent
+        with np.errstate(over="ignore"):
+            powers = xp.where(s > 0, s, xp.ones_like(s)) ** exponent
         return factor * xp.where(s > 0, powers, xp.full_like(s, math.inf))
 
     def _derivative(self, s: Array) -> Array:
@@ -511,6 +513,16 @@ _NAMES: dict[str, type[Penalty]] = {
 
 def make_penalty(penalty: Any) -> Any:
     """Return a penalty object for a name, or the object itself if it has `value` and `prox`.
+
+    Parameters
+    ----------
+    penalty : str or penalty
+        One of the names "nuclear", "log", "etr", "laplace", "geman", "etp", "schatten-p", "mcp", "scad" and
+        "gamma-norm", or an object with ``value(s)`` and ``prox(s, threshold)``.
+
+    Returns
+    -------
+    penalty
 
     Examples
     --------

@@ -216,7 +216,8 @@ def _gram(tall: Array) -> Array:
     """
     xp = namespace(tall)
     reals = xp.astype(real_view(tall), xp.float64, copy=False)
-    gram = xp.matrix_transpose(reals) @ reals
+    with np.errstate(over="ignore", invalid="ignore"):
+        gram = xp.matrix_transpose(reals) @ reals
     if not xp.isdtype(tall.dtype, "complex floating"):
         return gram
     re, im = slice(0, None, 2), slice(1, None, 2)

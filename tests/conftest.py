@@ -1,0 +1,54 @@
+"""Fixtures: every installed array backend, and the reference numbers where there are any."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("ci", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("full", parent=settings.get_profile("ci"), max_examples=500)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@dataclass(frozen=True)
+class Backend:
+    """An array library on a device: how to hand arrays over, and how to get them back."""
+
+    name: str
+    device: str = "cpu"
+
+    def array(self, values, dtype=None):
+        values = np.asarray(values, dtype=dtype)
+        if self.name == "numpy":
+            return values.copy()
+        import torch
+
+        return torch.tensor(values, device=self.device)
+
+    def numpy(self, array):
+        return array if self.name == "numpy" else array.cpu().numpy()
+
+
+@pytest.fixture(params=["numpy", "torch", "torch-cuda"], scope="session")
+def backend(request):
+    if request.param == "numpy":
+        return Backend("numpy")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra 'torch')")
+    if request.param == "torch":
+        return Backend("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return Backend("torch", "cuda")
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """The folder with reference numbers and benchmark files, which are not part of the project."""
+    root = Path(__file__).parents[1]
+    path = Path(os.environ.get("TENSORMVC_SHARED", root.parent / "shared"))
+    if not path.is_dir():
+        pytest.skip(f"no reference numbers: set TENSORMVC_SHARED to their folder (not found: {path})")
+    return path

@@ -1,0 +1,73 @@
+"""The wheel and the sdist install and import; the lowest supported versions work."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CORE_TESTS = ["test_algebra.py", "test_bases.py", "test_penalties.py", "test_shrinkage.py"]
+
+
+def run(*command, **kwargs):
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **kwargs)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory):
+    """Build the sdist, and the wheel from it, with the build backend that is installed here."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
+    return {path.suffix: path for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("suffix", [".whl", ".gz"])
+def test_installs_and_imports(distributions, suffix, tmp_path):
+    """Installed by itself into an empty folder, with the dependencies of this environment, outside the checkout."""
+    target = tmp_path / "site"
+    command = ["--no-deps", "--no-build-isolation", "--target", target, distributions[suffix]]
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *command)
+    assert (target / "tensormvc" / "py.typed").is_file()
+    code = "import tensormvc as tm; tm.testing.check_basis('fft'); print(tm.__file__)"
+    environment = {**os.environ, "PYTHONPATH": str(target)}
+    assert str(target) in run(sys.executable, "-P", "-c", code, cwd=tmp_path, env=environment)
+
+
+def lowest_requirements():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return [requirement.replace(">=", "==") for requirement in project["dependencies"]]
+
+
+def test_no_upper_pins():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    for requirement in [*project["dependencies"], *(r for extra in extras.values() for r in extra)]:
+        assert not re.search(r"<|==|~=", requirement), requirement
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the lowest versions have wheels for Python 3.11 only")
+def test_lowest_supported_versions(distributions, tmp_path):
+    environment = tmp_path / "venv"
+    venv.create(environment, with_pip=True)
+    python = environment / "bin" / "python"
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
+    download = subprocess.run(
+        list(map(str, [*install, *lowest_requirements(), "pytest", "hypothesis"])),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if download.returncode and "No matching distribution" not in download.stderr:
+        pytest.skip("cannot download the lowest versions: no package index")
+    assert download.returncode == 0, download.stderr
+    run(*install, "--no-deps", distributions[".whl"])
+    tests = [ROOT / "tests" / name for name in CORE_TESTS]
+    output = run(python, "-P", "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ROOT, *tests, cwd=tmp_path)
+    assert " passed" in output

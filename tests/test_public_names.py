@@ -1,0 +1,59 @@
+"""A snapshot of the public names: a change here is a change for every user, and belongs in the changelog."""
+
+import importlib
+import importlib.metadata
+import inspect
+
+import pytest
+
+import tensormvc
+
+NAMES = {
+    "tensormvc": [
+        *["DCT", "FFT", "Haar", "RandomOrthogonal", "ViewFFT"],
+        *["algebra", "datasets", "penalties", "published", "shrinkage", "testing"],
+    ],
+    "tensormvc.algebra": [
+        *["facewise_product", "gt_svd", "inverse_transform", "is_f_diagonal", "is_orthogonal", "mode3_product"],
+        *["singular_values", "surrogate_norm", "t_identity", "t_product", "t_transpose", "tensor_rank", "transform"],
+    ],
+    "tensormvc.datasets": ["load_digits_views", "shuffle_samples"],
+    "tensormvc.penalties": [
+        *["ETP", "ETR", "GammaNorm", "Geman", "Laplace", "Log", "MCP", "Nuclear", "Penalty", "SCAD", "SchattenP"],
+        "make_penalty",
+    ],
+    "tensormvc.published": ["ReweightedETR"],
+    "tensormvc.shrinkage": ["l21_shrink", "low_rank_shrink", "shrink_slices"],
+    "tensormvc.testing": ["check_basis", "check_penalty"],
+}
+
+
+def public_objects():
+    for module_name, names in NAMES.items():
+        module = importlib.import_module(module_name)
+        for name in names:
+            if not inspect.ismodule(obj := getattr(module, name)):
+                yield pytest.param(obj, id=f"{module_name}.{name}")
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_names(module):
+    assert sorted(importlib.import_module(module).__all__) == sorted(NAMES[module])
+
+
+def test_version_is_that_of_the_distribution():
+    assert tensormvc.__version__ == importlib.metadata.version("tensormvc")
+
+
+@pytest.mark.parametrize("obj", list(public_objects()))
+def test_docstrings_have_parameters_and_an_example(obj):
+    doc = inspect.getdoc(obj)
+    assert doc
+    if inspect.isabstract(obj):
+        return
+    assert ">>> " in doc, "no runnable example"
+    parameters = [p for p in inspect.signature(obj).parameters if p not in ("self", "args", "kwargs")]
+    if parameters:
+        assert "Parameters\n----------" in doc
+        for parameter in parameters:
+            assert f"{parameter} :" in doc, f"{parameter} is not documented"
