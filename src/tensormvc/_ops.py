@@ -10,6 +10,7 @@ from typing import Any
 import joblib
 import numpy as np
 import scipy.fft
+import scipy.sparse
 from array_api_compat import array_namespace, is_numpy_namespace, is_torch_namespace
 
 # A NumPy or PyTorch array; the array API has no common type.
@@ -18,6 +19,8 @@ Array = Any
 # Columns that are transformed together along the first axis: wide enough to read whole cache lines,
 # narrow enough for a block of a few thousand rows to stay in the second-level cache.
 FFT_COLUMNS = 64
+# Rows of a sparse product that are computed together: a block of the result that the cache can hold.
+SPARSE_ROWS = 1024
 
 
 def namespace(*arrays: Array) -> Any:
@@ -42,6 +45,11 @@ def is_array(obj: object) -> bool:
     except TypeError:
         return False
     return True
+
+
+def is_sparse(obj: Any) -> bool:
+    """Whether the object is a SciPy sparse matrix or array."""
+    return bool(scipy.sparse.issparse(obj))
 
 
 def thread_count() -> int:
@@ -226,3 +234,46 @@ def _torch_idct(tensor: Array) -> Array:
     out[::2] = folded[:n_even]
     out[1::2] = folded[n_even:].flip(0)
     return out
+
+
+def sparse_product(matrix: Any, dense: Array, out: Array) -> Array:
+    """Multiply a SciPy CSR matrix (n, k) into a dense array (k, p), rows in parallel, into `out` (n, p)."""
+    if is_numpy_namespace(namespace(dense)):
+
+        def work(start: int, stop: int) -> None:
+            for lo in range(start, stop, SPARSE_ROWS):
+                hi = min(lo + SPARSE_ROWS, stop)
+                out[lo:hi] = matrix[lo:hi] @ dense
+
+        parallel_ranges(work, matrix.shape[0], SPARSE_ROWS)
+        return out
+    out[...] = _torch_csr(matrix, dense) @ dense
+    return out
+
+
+def sparse_transpose_product(matrix: Any, dense: Array, blocks: list[slice]) -> Array:
+    """Multiply the transpose of a SciPy CSR matrix (n, k) into a dense array (n, p).
+
+    The sum over rows runs in the given blocks, so that its rounding does not depend on the threads.
+    """
+    if is_numpy_namespace(namespace(dense)):
+        partial = np.empty((len(blocks), matrix.shape[1], dense.shape[1]), dtype=dense.dtype)
+
+        def work(start: int, stop: int) -> None:
+            for b in range(start, stop):
+                partial[b] = matrix[blocks[b]].T @ dense[blocks[b]]
+
+        parallel_ranges(work, len(blocks))
+        return partial.sum(axis=0)
+    return _torch_csr(matrix.T.tocsr(), dense) @ dense
+
+
+def _torch_csr(matrix: Any, like: Array) -> Array:
+    import torch
+
+    return torch.sparse_csr_tensor(
+        torch.as_tensor(matrix.indptr, dtype=torch.int64, device=like.device),
+        torch.as_tensor(matrix.indices, dtype=torch.int64, device=like.device),
+        torch.as_tensor(matrix.data, dtype=like.dtype, device=like.device),
+        size=tuple(matrix.shape),
+    )

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sklearn.base import clone
 
+from ._anchor import AGFT
 from ._base import Basis
 from ._fixed import DCT, FFT, Haar, RandomOrthogonal, ViewFFT
+from ._graph import GFT
 
-__all__ = ["DCT", "FFT", "Basis", "Haar", "RandomOrthogonal", "ViewFFT", "fitted_basis", "make_basis"]
+__all__ = ["AGFT", "DCT", "FFT", "GFT", "Basis", "Haar", "RandomOrthogonal", "ViewFFT", "fitted_basis", "make_basis"]
 
-_NAMES: dict[str, type[Basis]] = {
+_FIXED = (FFT, ViewFFT, DCT, Haar, RandomOrthogonal)
+_NAMES: dict[str, Callable[[], Basis]] = {
     "fft": FFT,
     "fft-view": ViewFFT,
     "dct": DCT,
     "haar": Haar,
     "random": RandomOrthogonal,
+    "gft-sim": lambda: GFT("sim"),
+    "gft": lambda: GFT("sim"),
+    "gft-sum": lambda: GFT("sum"),
+    "gft-gmc": lambda: GFT("gmc"),
+    "agft": AGFT,
 }
 _PROTOCOL = ("fit", "forward", "inverse")
 
@@ -26,8 +35,8 @@ def make_basis(basis: Any) -> Any:
 
     Examples
     --------
-    >>> make_basis("dct")
-    DCT()
+    >>> make_basis("dct"), make_basis("gft-sum")
+    (DCT(), GFT(graph='sum'))
     """
     if isinstance(basis, str):
         if basis not in _NAMES:
@@ -51,6 +60,6 @@ def fitted_basis(basis: Any, tensor: Any) -> Any:
     made = make_basis(basis)
     if hasattr(made, "slice_weights_"):
         return made
-    if not isinstance(made, tuple(_NAMES.values())):
+    if not isinstance(made, _FIXED):
         raise ValueError(f"{made!r} comes from the data: fit it to the views first")
     return clone(made).fit(tensor)

@@ -1,0 +1,390 @@
+"""Views: the one place where input of every form becomes aligned, normalised, typed data in a canonical order.
+
+The order of the rows carries no information, so nothing may depend on it. Three things make sure of that:
+
+* a canonical order, decided by an exact integer hash of each row's values, in which everything is computed;
+* random numbers keyed by (seed, row hash) instead of by position;
+* sums over samples in blocks of a size that depends on the number of samples alone (`row_blocks`).
+
+The order of the views carries none either: they are worked on in an order that their contents decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ._ops import Array, is_array, is_sparse, namespace, parallel_ranges
+
+_U64 = np.uint64
+_GOLDEN = _U64(0x9E3779B97F4A7C15)
+# Elements hashed at a time.
+_HASH_BLOCK = 1 << 18
+_MAX_PARTIAL_SUMS = 32
+_MIN_ROW_BLOCK = 4096
+# Width of the cosines that `Views.probes` takes of the unit-length samples.
+_PROBE_FREQUENCY = 3.0
+
+
+def row_blocks(n_rows: int) -> Iterator[slice]:
+    """Yield the row blocks over which sums over samples run; they depend on the number of rows alone."""
+    size = max(_MIN_ROW_BLOCK, -(-n_rows // _MAX_PARTIAL_SUMS))
+    for start in range(0, n_rows, size):
+        yield slice(start, min(start + size, n_rows))
+
+
+def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble 64-bit integers (the finaliser of SplitMix64): a bijection in which every bit matters."""
+    x = (x ^ (x >> _U64(30))) * _U64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> _U64(27))) * _U64(0x94D049BB133111EB)
+    return x ^ (x >> _U64(31))
+
+
+def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return the bit patterns of the values as float64, with one zero and one NaN."""
+    exact = np.asarray(values, dtype=np.float64) + 0.0  # -0.0 becomes 0.0
+    exact[np.isnan(exact)] = np.nan
+    return exact.view(np.uint64)
+
+
+def _row_hashes(view: Any) -> NDArray[np.uint64]:
+    """Hash every row of a dense or sparse matrix; zeros add nothing, so both forms agree."""
+    n, d = view.shape
+    column_keys = _mix(np.arange(1, d + 1, dtype=np.uint64) * _GOLDEN)
+    hashes = np.zeros(n, dtype=np.uint64)
+    if is_sparse(view):
+        rows = np.repeat(np.arange(n), np.diff(view.indptr))
+        terms = _mix(_bits(view.data) + column_keys[view.indices])
+        terms[view.data == 0] = 0
+        np.add.at(hashes, rows, terms)
+        return hashes
+    step = max(1, _HASH_BLOCK // d)
+
+    def work(start: int, stop: int) -> None:
+        for lo in range(start, stop, step):
+            block = np.asarray(view[lo : min(lo + step, stop)])
+            terms = _mix(_bits(block) + column_keys)
+            terms[block == 0] = 0
+            hashes[lo : lo + len(block)] = terms.sum(axis=1, dtype=np.uint64)
+
+    parallel_ranges(work, n, step)
+    return hashes
+
+
+@dataclass(frozen=True)
+class Views:
+    """Aligned views of the same samples, each row at unit length, in the order that everything is computed in.
+
+    Made by `as_views`. "Working order" is the canonical order, or the given one where that was asked for.
+
+    Attributes
+    ----------
+    arrays : tuple of arrays of shape (n_samples, n_features_v)
+        Rows at unit length (zero rows stay zero), in working order; NumPy, SciPy CSR or PyTorch.
+    order : ndarray of shape (n_samples,)
+        Row i in working order is row ``order[i]`` as given.
+    view_order : tuple of int
+        View v in working order is view ``view_order[v]`` as given.
+    row_keys : ndarray of uint64 of shape (n_samples,)
+        Hash of the values of each row, in working order; equal for exact duplicates.
+    missing : ndarray of bool of shape (n_samples, n_views)
+        Which rows were entirely NaN in a view: they are zero rows here.
+    sample_ids : ndarray or None
+        Index of the samples as given, where the input had one.
+    names : tuple of str
+        Names of the views in working order.
+    """
+
+    arrays: tuple[Any, ...]
+    order: NDArray[np.intp]
+    view_order: tuple[int, ...]
+    row_keys: NDArray[np.uint64]
+    missing: NDArray[np.bool_]
+    sample_ids: NDArray[Any] | None
+    names: tuple[str, ...]
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.order)
+
+    @property
+    def n_views(self) -> int:
+        """Number of views."""
+        return len(self.arrays)
+
+    def to_given_order(self, rows: Any) -> Any:
+        """Put rows that are in working order back into the order of the input."""
+        inverse = np.empty_like(self.order)
+        inverse[self.order] = np.arange(len(self.order))
+        return rows[inverse]
+
+    def to_working_order(self, rows: Any) -> Any:
+        """Put rows that are in the order of the input into working order."""
+        return rows[self.order]
+
+    def probes(self, count: int) -> NDArray[np.float64]:
+        """Return `count` smooth generic functions of the samples, (n_samples, count), the same for every order.
+
+        Sums over views of random cosines; the random directions belong to the features, not to the samples,
+        so that a tiny change of the data changes them by little. They decide signs and rotations that
+        mathematics leaves open.
+        """
+        total = np.zeros((self.n_samples, count))
+        for array in self.arrays:
+            d = array.shape[1]
+            rng = np.random.default_rng([20260101, d])
+            # One probe after the other, so that the first ones do not depend on how many there are.
+            draws = rng.standard_normal((count, d + 1))
+            total += np.cos(_PROBE_FREQUENCY * (as_float64(array) @ draws[:, :d].T + draws[:, d]))
+        return total
+
+
+def as_float64(array: Any) -> Any:
+    """Return a view as float64 on the host: a NumPy array, or CSR if it is sparse."""
+    if is_sparse(array):
+        return array.astype(np.float64, copy=False)
+    if not isinstance(array, np.ndarray):
+        array = array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
+    return array.astype(np.float64, copy=False)
+
+
+def as_views(
+    views: Any, *, view_sizes: Sequence[int] | None = None, canonical: bool = True, keep_view_order: bool = False
+) -> Views:
+    """Make `Views` of any form of input.
+
+    Parameters
+    ----------
+    views : list, tuple or dict of 2-D arrays, a MuData object, one 2-D array, or Views
+        Arrays may be NumPy, SciPy sparse, PyTorch or pandas DataFrames; the latter, and MuData, are aligned
+        on their index. Integers become float64; float32 stays.
+    view_sizes : sequence of int, optional
+        How many columns of a single 2-D array belong to each view; all to one by default.
+    canonical : bool, default=True
+        Whether the samples are put into the canonical order. The bases that keep the order they are given,
+        and tests of the mathematics, switch it off.
+    keep_view_order : bool, default=False
+        Whether the views stay in the order given, for a transform along the views.
+
+    Returns
+    -------
+    Views
+        The object itself if it is one already.
+    """
+    if isinstance(views, Views):
+        return views
+    parts, names, ids = _collect(views, view_sizes)
+    checked = [_check_view(part, name) for part, name in zip(parts, names, strict=True)]
+    lengths = [part.shape[0] for part, _ in checked]
+    if len(set(lengths)) > 1:
+        sizes = ", ".join(f"{name}: {length}" for name, length in zip(names, lengths, strict=True))
+        raise ValueError(f"the views have different numbers of samples ({sizes}): every view needs a row for each")
+    missing = np.column_stack([mask for _, mask in checked])
+    if missing.all(axis=1).any():
+        row = int(np.flatnonzero(missing.all(axis=1))[0])
+        raise ValueError(f"sample {row} is NaN in every view: drop it")
+
+    hashes = [_row_hashes(_hashable(part)) for part, _ in checked]
+    # What a view holds, whatever the order of its rows: tells the views apart without their position.
+    contents = [_mix(np.array([_mix(h).sum(dtype=np.uint64)]))[0] for h in hashes]
+    view_order = list(range(len(parts))) if keep_view_order else sorted(range(len(parts)), key=lambda v: contents[v])
+    keys = np.zeros(lengths[0], dtype=np.uint64)
+    for h, content in zip(hashes, contents, strict=True):
+        keys += _mix(h ^ content)
+    order = np.argsort(keys, kind="stable") if canonical else np.arange(lengths[0])
+
+    arrays = tuple(_unit_rows(checked[v][0], order if canonical else None) for v in view_order)
+    return Views(
+        arrays=arrays,
+        order=order,
+        view_order=tuple(view_order),
+        row_keys=keys[order],
+        missing=missing[order][:, view_order],
+        sample_ids=ids,
+        names=tuple(names[v] for v in view_order),
+    )
+
+
+def _collect(views: Any, view_sizes: Sequence[int] | None) -> tuple[list[Any], list[str], NDArray[Any] | None]:
+    """Return the parts of the input, aligned, with their names and the index of the samples."""
+    if hasattr(views, "mod") and hasattr(views, "obs_names"):
+        views = {name: _MuDataPart(part) for name, part in views.mod.items()}
+    if isinstance(views, Mapping):
+        names, parts = [str(name) for name in views], list(views.values())
+    elif _is_matrix(views):
+        parts = _split_columns(views, view_sizes)
+        names = [f"view {v}" for v in range(len(parts))]
+    elif isinstance(views, Sequence) and not isinstance(views, str | bytes):
+        if len(views) == 0:
+            raise ValueError("no views: expected at least one array of shape (n_samples, n_features)")
+        if not _is_matrix(views[0]):
+            # [[1, 2], [3, 4]] is one array.
+            depth = np.ndim(views[0]) if not isinstance(views[0], str) else 0
+            if depth < 2:
+                return _collect(np.asarray(views), view_sizes)
+        names, parts = [f"view {v}" for v in range(len(views))], list(views)
+    else:
+        raise TypeError(f"views are a {type(views).__name__}: expected a list or dict of 2-D arrays, or one 2-D array")
+    if view_sizes is not None and not _is_matrix(views):
+        raise ValueError("view_sizes goes with a single 2-D array; these are separate views already")
+    if not parts:
+        raise ValueError("no views: expected at least one array of shape (n_samples, n_features)")
+    return _align(parts, names)
+
+
+class _MuDataPart:
+    """A modality of a MuData object: its matrix and the names of its samples."""
+
+    def __init__(self, part: Any) -> None:
+        self.values = part.X
+        self.index = part.obs_names
+
+
+def _is_matrix(obj: Any) -> bool:
+    return is_array(obj) or is_sparse(obj) or _is_indexed(obj) or (hasattr(obj, "shape") and hasattr(obj, "dtype"))
+
+
+def _is_indexed(obj: Any) -> bool:
+    return isinstance(obj, _MuDataPart) or (hasattr(obj, "index") and hasattr(obj, "iloc") and hasattr(obj, "columns"))
+
+
+def _split_columns(matrix: Any, view_sizes: Sequence[int] | None) -> list[Any]:
+    if view_sizes is None:
+        return [matrix]
+    if len(matrix.shape) != 2 or sum(view_sizes) != matrix.shape[1] or min(view_sizes) < 1:
+        raise ValueError(
+            f"view_sizes={list(view_sizes)} add up to {sum(view_sizes)} features, "
+            f"the array of shape {tuple(matrix.shape)} has another number"
+        )
+    stops = np.cumsum(view_sizes)
+    starts = [0, *stops[:-1]]
+    if _is_indexed(matrix):
+        return [matrix.iloc[:, a:b] for a, b in zip(starts, stops, strict=True)]
+    return [matrix[:, a:b] for a, b in zip(starts, stops, strict=True)]
+
+
+def _align(parts: list[Any], names: list[str]) -> tuple[list[Any], list[str], NDArray[Any] | None]:
+    """Put the rows of all indexed parts into the order of the first one's index."""
+    indexed = [v for v, part in enumerate(parts) if _is_indexed(part)]
+    if not indexed:
+        return parts, names, None
+    first = np.asarray(parts[indexed[0]].index)
+    aligned = list(parts)
+    for v in indexed:
+        index = np.asarray(parts[v].index)
+        values = parts[v].values
+        if len(set(index.tolist())) != len(index):
+            raise ValueError(f"{names[v]}: its index has duplicates, so the views cannot be aligned")
+        if not np.array_equal(index, first):
+            if len(indexed) != len(parts):
+                raise ValueError(f"{names[v]} has an index of another order, and views without an index cannot follow")
+            lookup = {label: position for position, label in enumerate(index.tolist())}
+            lacking = [label for label in first.tolist() if label not in lookup]
+            if lacking or len(index) != len(first):
+                extra = sorted(set(index.tolist()) - set(first.tolist()), key=str)
+                raise ValueError(
+                    f"{names[v]} and {names[indexed[0]]} describe different samples: {len(lacking)} missing "
+                    f"(such as {lacking[:3]}), {len(extra)} extra (such as {extra[:3]}); keep the common ones"
+                )
+            values = values[[lookup[label] for label in first.tolist()]]
+        aligned[v] = values
+    return aligned, names, first
+
+
+def _check_view(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
+    """Return a view as a floating matrix, and which of its rows are missing (set to zero)."""
+    if is_sparse(part):
+        part = sp.csr_array(part)
+        part.sum_duplicates()
+    elif not is_array(part):
+        part = np.asarray(part)
+    if isinstance(part, np.ndarray) and part.dtype == object:
+        try:
+            part = part.astype(np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} holds objects that are not numbers") from None
+    kind = part.dtype.kind if hasattr(part.dtype, "kind") else ("c" if part.is_complex() else "f")
+    if kind == "c":
+        raise TypeError(f"{name}: complex data is not supported ({part.dtype}); pass real numbers")
+    if kind not in "biuf":
+        raise TypeError(f"{name} has the type {part.dtype}, which is not numeric")
+    if len(part.shape) != 2:
+        raise ValueError(
+            f"{name} has {len(part.shape)} dimensions (shape {tuple(part.shape)}); a view is (n_samples, n_features): "
+            "reshape it, with X.reshape(-1, 1) for a single feature"
+        )
+    if part.shape[0] == 0 or part.shape[1] == 0:
+        raise ValueError(f"{name} is empty: its shape is {tuple(part.shape)}")
+    n = part.shape[0]
+    values = part.data if is_sparse(part) else part
+    if is_sparse(part) or isinstance(part, np.ndarray):
+        if values.dtype not in (np.float32, np.float64):
+            part = part.astype(np.float64)
+            values = part.data if is_sparse(part) else part
+    else:
+        xp = namespace(part)
+        if part.dtype not in (xp.float32, xp.float64):
+            part = values = xp.astype(part, xp.float64)
+    xp = namespace(values)
+    # A sum is finite exactly if all terms are (or overflow, which the look at the rows then tells apart).
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not math.isfinite(float(xp.sum(values)))
+    if not suspicious:
+        return part, np.zeros(n, dtype=bool)
+    return _blank_missing_rows(part, name)
+
+
+def _blank_missing_rows(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
+    """Set rows that are entirely NaN to zero in a copy; any other value that is not finite is an error."""
+    host = np.asarray(part.toarray() if is_sparse(part) else as_host(part))
+    finite = np.isfinite(host)
+    missing = np.isnan(host).all(axis=1)
+    wrong = np.argwhere(~finite & ~missing[:, None])
+    if len(wrong):
+        row, column = map(int, wrong[0])
+        raise ValueError(
+            f"{name} contains NaN or infinity at row {row}, column {column} ({host[row, column]}), and "
+            f"{len(wrong) - 1} more: impute or drop them; a row that is NaN in the whole view is a missing view"
+        )
+    if not missing.any():
+        return part, missing
+    if is_sparse(part):
+        return sp.csr_array(np.where(missing[:, None], 0, host)), missing
+    xp = namespace(part)
+    part = xp.asarray(part, copy=True)
+    part[xp.asarray(missing)] = 0
+    return part, missing
+
+
+def as_host(array: Array) -> NDArray[Any]:
+    """Return a dense array as NumPy's, from whatever device."""
+    return array if isinstance(array, np.ndarray) else np.asarray(array.detach().cpu())
+
+
+def _hashable(part: Any) -> Any:
+    return part if is_sparse(part) else as_host(part)
+
+
+def _unit_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
+    """Return the rows in an order, each scaled to unit length; zero rows stay zero."""
+    if is_sparse(part):
+        part = part[order] if order is not None else part.copy()
+        lengths = np.sqrt(np.asarray(part.multiply(part).sum(axis=1)).ravel())
+        scale = 1 / np.where(lengths > 0, lengths, 1)
+        part.data *= np.repeat(scale, np.diff(part.indptr)).astype(part.dtype)
+        return part
+    xp = namespace(part)
+    part = part[order] if order is not None else xp.asarray(part, copy=True)
+    # The largest entry first: squares of huge or tiny numbers do not exist.
+    largest = xp.max(xp.abs(part), axis=1, keepdims=True)
+    part /= xp.where(largest > 0, largest, xp.ones_like(largest))
+    lengths = xp.linalg.vector_norm(part, axis=1, keepdims=True)
+    part /= xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+    return part

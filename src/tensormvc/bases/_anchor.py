@@ -1,0 +1,181 @@
+"""The anchor graph Fourier transform: a spectrum of n samples through a few hundred anchors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from array_api_compat import device
+from numpy.typing import NDArray
+
+from .. import _ops
+from .._ops import Array
+from .._views import Views, as_views, row_blocks
+from ..graphs import anchor_graph, bkhk
+from ._base import ConvertedMatrix
+from ._graph import DataBasis
+from ._spectrum import settle
+
+# Squared singular values below this are rounding: their left vectors would be noise.
+_ZERO = 1e-10
+
+
+class AGFT(DataBasis):
+    """Anchor graph Fourier transform: the low frequencies of a graph from samples to anchors.
+
+    The basis has k_a columns instead of n; what a tensor has outside their span comes back as zero. It is never
+    formed: with a sparse n × k_a graph of k entries a row, a transform costs O(n·k) instead of O(n·k_a) for
+    each column of the tensor.
+
+    Memory: 12 n·k bytes for the graph and 16 k_a² for the spectrum; a transform of n rows of p numbers adds at
+    most 32 blocks of k_a × p.
+
+    Parameters
+    ----------
+    n_anchors : "auto", "paper" or int, default="auto"
+        Number of anchors, a power of 2. "auto": the first that is at least min(256, n/4) and twice the number of
+        clusters, if the samples allow. "paper": 2^min(c, 10) for c clusters, if the samples allow.
+    n_neighbors : int, default=10
+        Anchors that each sample is linked to, at most one less than there are.
+
+    Attributes
+    ----------
+    n_anchors_ : int
+        Number of anchors.
+    anchors_ : list of arrays of shape (n_anchors_, n_features_v)
+        The anchors, one array a view.
+    anchor_graph_ : csr_array of shape (n_samples, n_anchors_)
+        Weights from samples to anchors, in the order of the samples that `forward` takes.
+    singular_values_ : ndarray of shape (K,)
+        Of the normalised anchor graph, descending: 1 is the lowest frequency.
+    slice_weights_ : ndarray of shape (K,)
+        All 1: the slices are real.
+    mode_length_ : int
+        Number of samples.
+
+    Examples
+    --------
+    >>> import numpy as np, tensormvc as tm
+    >>> views, y = tm.datasets.load_digits_views(300)
+    >>> agft = tm.AGFT(n_anchors=32).fit(views)
+    >>> tensor = np.random.default_rng(0).normal(size=(300, 5, 4))
+    >>> agft.forward(tensor).shape
+    (32, 5, 4)
+    """
+
+    def __init__(self, n_anchors: int | str = "auto", n_neighbors: int = 10) -> None:
+        self.n_anchors = n_anchors
+        self.n_neighbors = n_neighbors
+
+    def fit(
+        self, views: Any, *, n_clusters: int | None = None, random_state: Any = None, sample_graph: Any = None
+    ) -> Self:
+        """Find the anchors, build the graph to them and compute its spectrum.
+
+        Parameters
+        ----------
+        views : list of arrays (n_samples, n_features_v), or what else `Views` are made of
+            The samples.
+        n_clusters : int, optional
+            Number of clusters; needed by ``n_anchors="paper"``.
+        random_state : ignored
+            Nothing here is random.
+        sample_graph : None
+            A graph between samples has no use here; giving one is an error.
+
+        Returns
+        -------
+        self
+        """
+        if sample_graph is not None:
+            raise ValueError("AGFT builds its own graph to anchors: use GFT with a sample_graph of your own")
+        made = as_views(views)
+        depth = self._depth(made.n_samples, n_clusters)
+        if isinstance(self.n_neighbors, bool) or not isinstance(self.n_neighbors, int | np.integer):
+            raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}")
+        parts = list(made.arrays)
+        anchors = bkhk(parts, depth, made.row_keys)
+        graph = anchor_graph(parts, anchors, min(self.n_neighbors, 2**depth - 1))
+        self.n_anchors_: int = 2**depth
+        self.anchors_: list[NDArray[np.float64]] = [anchors[made.view_order.index(v)] for v in range(made.n_views)]
+        self._set_spectrum(graph, made)
+        self.mode_length_ = made.n_samples
+        self._order = None if made is views else made.order
+        self.anchor_graph_: sp.csr_array = graph if made is views else graph[np.argsort(made.order)]
+        return self
+
+    def _depth(self, n: int, n_clusters: int | None) -> int:
+        """Return the depth of the tree of splits, whose leaves are pairs of anchors."""
+        most = int(math.log2(n)) if n > 1 else 0
+        if most < 1:
+            raise ValueError(f"AGFT needs at least 2 samples, there are {n}")
+        if self.n_anchors == "auto":
+            return max(1, min(most, math.ceil(math.log2(max(2, min(256, n / 4), 2 * (n_clusters or 1))))))
+        if self.n_anchors == "paper":
+            if n_clusters is None:
+                raise ValueError('n_anchors="paper" needs the number of clusters: fit(views, n_clusters=...)')
+            return max(1, min(most, n_clusters, 10))
+        if isinstance(self.n_anchors, bool) or not isinstance(self.n_anchors, int | np.integer) or self.n_anchors < 2:
+            raise ValueError(f'n_anchors must be "auto", "paper" or a power of 2, got {self.n_anchors!r}')
+        depth = int(self.n_anchors).bit_length() - 1
+        if 2**depth != self.n_anchors:
+            raise ValueError(
+                f"n_anchors={self.n_anchors} is not a power of 2: use {2**depth} or {2 ** (depth + 1)}, "
+                "as the anchors come from halving the samples"
+            )
+        if self.n_anchors > n:
+            raise ValueError(f"n_anchors={self.n_anchors} is more than the {n} samples: use at most {2**most}")
+        return depth
+
+    def _set_spectrum(self, graph: sp.csr_array, views: Views) -> None:
+        """Compute Ŝ = D^{-1/2} S Δ^{-1/2} and V Σ^{-1}, with which U = Ŝ V Σ^{-1}."""
+        rows, columns = np.asarray(graph.sum(axis=1)).ravel(), np.asarray(graph.sum(axis=0)).ravel()
+        scale_rows = np.divide(1, np.sqrt(rows), out=np.zeros_like(rows), where=rows > 0)
+        scale_columns = np.divide(1, np.sqrt(columns), out=np.zeros_like(columns), where=columns > 0)
+        self._blocks = list(row_blocks(views.n_samples))
+        self._normalised = sp.csr_array(graph.multiply(scale_rows[:, None]).multiply(scale_columns[None, :]))
+        gram = np.zeros((graph.shape[1], graph.shape[1]))
+        for block in self._blocks:
+            part = self._normalised[block]
+            gram += (part.T @ part).toarray()
+        squares, vectors = np.linalg.eigh(gram)
+        kept = squares > _ZERO
+        squares, vectors = squares[kept][::-1], vectors[:, kept][:, ::-1]
+        factor = vectors / np.sqrt(squares)
+        settle(
+            -squares,
+            factor,
+            lambda count: factor.T @ _ops.sparse_transpose_product(self._normalised, views.probes(count), self._blocks),
+        )
+        self.singular_values_: NDArray[np.float64] = np.sqrt(squares)
+        self.slice_weights_ = np.ones(len(squares))
+        self._converted = ConvertedMatrix(factor)
+
+    def _forward(self, tensor: Array, out: Array | None) -> Array:
+        xp = _ops.namespace(tensor)
+        columns = xp.reshape(tensor, (tensor.shape[0], -1))
+        at_anchors = _ops.sparse_transpose_product(self._cast(tensor), columns, self._blocks)
+        slices = xp.reshape(self._converted.like(tensor).T @ at_anchors, (-1, *tensor.shape[1:]))
+        if out is None:
+            return slices
+        out[...] = slices
+        return out
+
+    def _inverse(self, slices: Array, out: Array | None) -> Array:
+        xp = _ops.namespace(slices)
+        shape = (self.mode_length_, *slices.shape[1:])
+        if out is None:
+            out = xp.empty(shape, dtype=slices.dtype, device=device(slices))
+        at_anchors = self._converted.like(slices) @ xp.reshape(slices, (slices.shape[0], -1))
+        _ops.sparse_product(self._cast(slices), at_anchors, xp.reshape(out, (shape[0], -1)))
+        return out
+
+    def _cast(self, like: Array) -> sp.csr_array:
+        """Return the normalised graph in single precision where the tensor is."""
+        if like.dtype != _ops.namespace(like).float32:
+            return self._normalised
+        if not hasattr(self, "_normalised_single"):
+            self._normalised_single = self._normalised.astype(np.float32)
+        return self._normalised_single

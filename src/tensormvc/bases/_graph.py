@@ -1,0 +1,250 @@
+"""The graph Fourier transform: the samples' own frequencies."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from .._ops import Array
+from .._validation import check_memory
+from .._views import Views, as_views
+from ..graphs import GMCGraph, SampleGraph, SimGraph, SumGraph, check_sample_graph, normalised_adjacency
+from ._base import ConvertedMatrix, SampleModeBasis, apply_matrix
+from ._spectrum import REPEATED, settle, successive_projections
+
+_GRAPHS: dict[str, type[SampleGraph]] = {"sim": SimGraph, "sum": SumGraph, "gmc": GMCGraph}
+# Eigenpairs computed beyond those asked for, to see whether the last of them is repeated.
+_LOOK_AHEAD = 8
+
+
+def working_graph(basis_graph: Any, views: Views, given: Any, sample_graph: Any, n_clusters: int | None) -> Any:
+    """Return the sample graph in working order: the user's if there is one, else that of the basis."""
+    if sample_graph is not None:
+        graph = check_sample_graph(sample_graph, views.n_samples)
+        return graph if given is views else sp.csr_array(graph[views.order][:, views.order])
+    if isinstance(basis_graph, str):
+        if basis_graph not in _GRAPHS:
+            raise ValueError(f"unknown graph {basis_graph!r}; the names are {', '.join(map(repr, _GRAPHS))}")
+        basis_graph = _GRAPHS[basis_graph]()
+    if not hasattr(basis_graph, "fit") or isinstance(basis_graph, type):
+        raise TypeError(
+            f"graph={basis_graph!r} is not a graph: expected a name or an instance such as SimGraph(); "
+            "a matrix goes to fit(views, sample_graph=...), because whatever permutes the samples permutes it too"
+        )
+    return basis_graph._build(views, n_clusters)
+
+
+class DataBasis(SampleModeBasis):
+    """A sample-mode basis that comes from the data, computed in the canonical order of the samples.
+
+    Fitted to `Views`, it takes tensors in their working order, as the methods do. Fitted to anything else, it
+    takes tensors in the order of the samples as given, and reorders them by itself.
+    """
+
+    _order: NDArray[np.intp] | None = None
+
+    def forward(self, tensor: Array, *, out: Array | None = None) -> Array:
+        """Transform a real tensor (n, d, m) into its slices (K, d, m)."""
+        if self._order is not None and getattr(tensor, "ndim", 0) == 3 and len(tensor) == len(self._order):
+            tensor = tensor[self._order]
+        return super().forward(tensor, out=out)
+
+    def inverse(self, slices: Array, *, out: Array | None = None) -> Array:
+        """Transform slices (K, d, m) back into a real tensor (n, d, m)."""
+        if self._order is None:
+            return super().inverse(slices, out=out)
+        tensor = super().inverse(slices)
+        if out is None:
+            return tensor[np.argsort(self._order)]
+        out[self._order] = tensor
+        return out
+
+
+class GFT(DataBasis):
+    """Graph Fourier transform: the eigenvectors of the normalised Laplacian of a graph over the samples.
+
+    Samples that are linked have similar values in the low frequencies, whatever the order of the rows:
+    permuting the samples permutes the basis and leaves the coefficients as they are. Repeated eigenvalues are
+    settled from the data (the components of the graph, or successive projections), not by the eigensolver.
+
+    Memory: all components take one n × n matrix of float64 (8 n² bytes) and three while it is computed;
+    `n_components` of them take 8 n·K bytes.
+
+    Parameters
+    ----------
+    graph : {"sim", "sum", "gmc"} or graph, default="sim"
+        The graph over the samples, a name or an instance such as ``SimGraph(n_neighbors=5)``. A graph of your
+        own goes to `fit`.
+    n_components : int, optional
+        Keep this many of the lowest frequencies (a few more if the last one is repeated); the rest of a tensor
+        comes back as zero. All by default.
+
+    Attributes
+    ----------
+    eigenvalues_ : ndarray of shape (K,)
+        Frequencies in ascending order, between 0 and 2.
+    eigenvectors_ : ndarray of shape (n_samples, K)
+        In the order of the samples that `forward` takes.
+    graph_ : csr_array of shape (n_samples, n_samples)
+        The graph, in the same order.
+    slice_weights_ : ndarray of shape (K,)
+        All 1: the slices are real.
+    mode_length_ : int
+        Number of samples.
+
+    Examples
+    --------
+    >>> import numpy as np, tensormvc as tm
+    >>> views, y = tm.datasets.load_digits_views(60)
+    >>> tensor = np.random.default_rng(0).normal(size=(60, 5, 4))
+    >>> gft = tm.GFT(graph="sum").fit(views)
+    >>> coefficients = gft.forward(tensor)
+    >>> order = np.random.default_rng(1).permutation(60)
+    >>> shuffled = tm.GFT(graph="sum").fit([view[order] for view in views])
+    >>> bool(np.array_equal(shuffled.forward(tensor[order]), coefficients))
+    True
+    """
+
+    def __init__(self, graph: Any = "sim", n_components: int | None = None) -> None:
+        self.graph = graph
+        self.n_components = n_components
+
+    def fit(
+        self, views: Any, *, n_clusters: int | None = None, random_state: Any = None, sample_graph: Any = None
+    ) -> Self:
+        """Build the graph and compute its spectrum.
+
+        Parameters
+        ----------
+        views : list of arrays (n_samples, n_features_v), or what else `Views` are made of
+            The samples.
+        n_clusters : int, optional
+            Needed by the GMC graph.
+        random_state : ignored
+            Nothing here is random.
+        sample_graph : array or sparse matrix of shape (n_samples, n_samples), optional
+            A graph to use instead: symmetric, not negative.
+
+        Returns
+        -------
+        self
+        """
+        made = as_views(views)
+        n = made.n_samples
+        k = self._check_size(n)
+        graph = working_graph(self.graph, made, views, sample_graph, n_clusters)
+        adjacency = normalised_adjacency(graph)
+        if k == n:
+            # In place: the Laplacian becomes its eigenvectors.
+            laplacian = np.asfortranarray(np.eye(n) - adjacency.toarray())
+            values, vectors = eigh(laplacian, driver="evd", overwrite_a=True, check_finite=False)
+        else:
+            values, vectors = _lowest_frequencies(adjacency, graph, k, made)
+        _set_component_vectors(values, vectors, graph, made)
+        zero = int(np.sum(values < REPEATED))
+        settle(values[zero:], vectors[:, zero:], lambda count: vectors[:, zero:].T @ made.probes(count))
+        self.mode_length_ = n
+        self.slice_weights_ = np.ones(len(values))
+        self.eigenvalues_: NDArray[np.float64] = values
+        self._order = None if made is views else made.order
+        self.eigenvectors_: NDArray[np.float64] = vectors if made is views else made.to_given_order(vectors)
+        self.graph_: sp.csr_array = graph
+        self._converted = ConvertedMatrix(vectors)
+        return self
+
+    def _check_size(self, n: int) -> int:
+        k = n if self.n_components is None else self.n_components
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n:
+            raise ValueError(f"n_components must be a whole number from 1 to the {n} samples, got {k!r}")
+        if k > n - _LOOK_AHEAD - 1:
+            k = n
+        needed = 4 * 8 * n * n if k == n else 8 * n * (4 * k + 100)
+        check_memory(
+            needed,
+            f"a graph Fourier transform of {n} samples with {k} components",
+            'use basis="agft", whose memory grows with n, or GFT(n_components=...)',
+        )
+        return int(k)
+
+    def _forward(self, tensor: Array, out: Array | None) -> Array:
+        return apply_matrix(self._converted.like(tensor).T, tensor, out)
+
+    def _inverse(self, slices: Array, out: Array | None) -> Array:
+        return apply_matrix(self._converted.like(slices), slices, out)
+
+
+def _n_linked_components(graph: sp.csr_array) -> tuple[int, NDArray[np.intp]]:
+    """Return how many components have links, and the component of each sample (−1 for one without links)."""
+    _, members = connected_components(graph, directed=False)
+    linked = np.asarray(graph.sum(axis=1)).ravel() > 0
+    kept, renumbered = np.unique(members[linked], return_inverse=True)
+    out = np.full(len(members), -1)
+    out[linked] = renumbered
+    return len(kept), out
+
+
+def _component_vectors(graph: sp.csr_array, views: Views) -> NDArray[np.float64]:
+    """Return D^{1/2} 1_C, normalised, of every linked component, in an order that the data decide.
+
+    By the sum of degrees, larger first; equal ones by the first probe.
+    """
+    count, members = _n_linked_components(graph)
+    roots = np.sqrt(np.asarray(graph.sum(axis=1)).ravel())
+    vectors: NDArray[np.float64] = (members[:, None] == np.arange(count)) * roots[:, None]
+    if count == 0:
+        return vectors
+    volumes = np.sum(vectors**2, axis=0)
+    vectors /= np.sqrt(volumes)
+    order = np.lexsort((vectors.T @ views.probes(1)[:, 0], -np.round(volumes / volumes.max(), 9)))
+    return np.asarray(vectors[:, order])
+
+
+def _set_component_vectors(
+    values: NDArray[np.float64], vectors: NDArray[np.float64], graph: sp.csr_array, views: Views
+) -> None:
+    """Replace the eigenvectors of eigenvalue 0 by those of the components, in place.
+
+    Eigenvalues that are only nearly zero keep their space: what is left of it after the components.
+    """
+    exact = _component_vectors(graph, views)
+    near = int(np.sum(values < REPEATED))
+    r = min(exact.shape[1], len(values))
+    if near < r:
+        raise RuntimeError("the eigensolver lost a component of the graph")  # pragma: no cover
+    if near > r:
+        space = vectors[:, :near] - exact @ (exact.T @ vectors[:, :near])
+        left, _, _ = np.linalg.svd(space, full_matrices=False)
+        rest = left[:, : near - r]
+        vectors[:, r:near] = rest @ successive_projections(rest.T @ views.probes(near - r))
+    vectors[:, :r] = exact[:, :r]
+    values[:r] = 0
+
+
+def _lowest_frequencies(
+    adjacency: sp.csr_array, graph: sp.csr_array, k: int, views: Views
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the k lowest eigenpairs of the Laplacian, and those that tie with the last, by Lanczos.
+
+    The vectors of eigenvalue 0 are known and taken out first: Lanczos has trouble with repeated eigenvalues.
+    """
+    n = adjacency.shape[0]
+    exact = _component_vectors(graph, views)
+    r = exact.shape[1]
+    if r >= k:
+        return np.zeros(r), exact
+    operator = LinearOperator((n, n), matvec=lambda x: adjacency @ x - 2 * (exact @ (exact.T @ x)), dtype=np.float64)
+    wanted = min(k - r + _LOOK_AHEAD, n - 1)
+    start = views.probes(1)[:, 0]
+    upper, vectors = eigsh(operator, k=wanted, which="LA", v0=start, ncv=min(n, 2 * wanted + 20))
+    order = np.argsort(-upper)
+    values, vectors = 1 - upper[order], vectors[:, order]
+    last = k - r
+    while last < wanted and values[last] - values[last - 1] < REPEATED:
+        last += 1
+    return np.concatenate([np.zeros(r), values[:last]]), np.column_stack([exact, vectors[:, :last]])
