@@ -106,3 +106,144 @@ def penalty_values():
         "scad": scad,
         "gamma-norm": lambda x: 1.1 * x / (0.1 + x),
     }
+
+
+def unit_rows(matrix):
+    out = np.array(matrix, dtype=float)
+    for i in range(len(out)):
+        length = np.sqrt(np.sum(out[i] ** 2))
+        if length > 0:
+            out[i] = out[i] / length
+    return out
+
+
+def squared_distances(a, b):
+    return np.array([[np.sum((x - y) ** 2) for y in b] for x in a])
+
+
+def knn_graph(points, k):
+    """Link i and j if one is among the k nearest of the other; all that tie with the k-th are."""
+    n = len(points)
+    distances = squared_distances(points, points)
+    graph = np.zeros((n, n))
+    for i in range(n):
+        others = [j for j in range(n) if j != i]
+        kth = sorted(distances[i, j] for j in others)[k - 1]
+        for j in others:
+            if distances[i, j] <= kth + 1e-9:
+                graph[i, j] = graph[j, i] = 1
+    return graph
+
+
+def probabilistic_neighbours(points, k):
+    """Row i: (d_{i,k+1} − d_ij) / (k d_{i,k+1} − Σ d_ih + ε) for the k nearest others of i."""
+    n = len(points)
+    distances = squared_distances(points, points)
+    weights = np.zeros((n, n))
+    order = []
+    for i in range(n):
+        near = sorted((j for j in range(n) if j != i), key=lambda j: distances[i, j])[: k + 1]
+        edge = distances[i, near[k]]
+        total = k * edge - sum(distances[i, j] for j in near[:k])
+        for j in near[:k]:
+            weights[i, j] = (edge - distances[i, j]) / (total + np.finfo(float).eps)
+        order.append(near)
+    return weights, order, distances
+
+
+def project_to_simplex(v):
+    u = np.sort(v)[::-1]
+    for count in range(len(v), 0, -1):
+        level = (np.sum(u[:count]) - 1) / count
+        if u[count - 1] > level:
+            return np.maximum(v - level, 0)
+    raise AssertionError
+
+
+def laplacian_eigen(affinity):
+    graph = (affinity + affinity.T) / 2
+    return np.linalg.eigh(np.diag(graph.sum(axis=1)) - graph)
+
+
+def gmc(views, c, k=15, rounds=20):
+    """GMC, every matrix n × n; returns U and the number of rounds."""
+    eps = np.finfo(float).eps
+    n, m = len(views[0]), len(views)
+    starts = [probabilistic_neighbours(view, k) for view in views]
+    s = [start[0] for start in starts]
+    u = sum(s) / m
+    u = u / u.sum(axis=1, keepdims=True)
+    weights = [1 / m] * m
+    _, vectors = laplacian_eigen(u)
+    f = vectors[:, :c]
+    lam = 1.0
+    t = 0
+    while t < rounds:
+        t += 1
+        for v in range(m):
+            _, order, distances = starts[v]
+            s[v] = np.zeros((n, n))
+            for i in range(n):
+                near, last = order[i][:k], order[i][k]
+                total = k * distances[i, last] - sum(distances[i, j] for j in near)
+                total += 2 * weights[v] * (sum(u[i, j] for j in near) - k * u[i, last]) + eps
+                for j in near:
+                    top = distances[i, last] - distances[i, j] + 2 * weights[v] * (u[i, j] - u[i, last])
+                    s[v][i, j] = max(0.0, top / total)
+        weights = [1 / (2 * np.linalg.norm(u - s[v])) for v in range(m)]
+        new = np.zeros((n, n))
+        for i in range(n):
+            support = [j for j in range(n) if any(s[v][i, j] > 0 for v in range(m))]
+            gaps = np.array([np.sum((f[i] - f[j]) ** 2) for j in support])
+            target = sum(s[v][i, support] - lam / (2 * m * weights[v]) * gaps for v in range(m)) / m
+            new[i, support] = project_to_simplex(target)
+        u = new
+        values, vectors = laplacian_eigen(u)
+        if values[:c].sum() > 1e-10:
+            lam *= 2
+            f = vectors[:, :c]
+        elif values[: c + 1].sum() < 1e-10:
+            lam /= 2
+        else:
+            break
+    return u, t
+
+
+def two_means(points, balanced):
+    """One split: who goes to side 1, and the centres that the last assignment was made with."""
+    n = len(points)
+    centres = [np.mean(points, axis=0), np.zeros(points.shape[1])]
+    for _ in range(10):
+        used = centres
+        q = [np.sum((x - used[0]) ** 2) - np.sum((x - used[1]) ** 2) for x in points]
+        ranked = sorted(range(n), key=lambda i: q[i])
+        count = n // 2 if balanced else min(max(sum(value < 0 for value in q), 1), n - 1)
+        first, second = ranked[:count], ranked[count:]
+        centres = [np.mean(points[first], axis=0), np.mean(points[second], axis=0)]
+    return first, second, used
+
+
+def bkhk(points, depth):
+    first, second, centres = two_means(points, balanced=depth > 1)
+    if depth == 1:
+        return list(centres)
+    return bkhk(points[first], depth - 1) + bkhk(points[second], depth - 1)
+
+
+def anchor_graph(points, anchors, k):
+    distances = squared_distances(points, anchors)
+    graph = np.zeros(distances.shape)
+    for i in range(len(points)):
+        order = np.argsort(distances[i])
+        edge = distances[i, order[k]]
+        total = k * edge - sum(distances[i, order[h]] for h in range(k)) + np.finfo(float).eps
+        for h in range(k):
+            graph[i, order[h]] = (edge - distances[i, order[h]]) / total
+    return graph
+
+
+def anchor_basis(graph):
+    """U of D^{-1/2} S Δ^{-1/2} by a plain SVD, zero singular values dropped."""
+    normalised = np.diag(graph.sum(axis=1) ** -0.5) @ graph @ np.diag(graph.sum(axis=0) ** -0.5)
+    left, s, _ = np.linalg.svd(normalised, full_matrices=False)
+    return left[:, s > 1e-5], s[s > 1e-5]

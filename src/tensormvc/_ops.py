@@ -11,7 +11,7 @@ import joblib
 import numpy as np
 import scipy.fft
 import scipy.sparse
-from array_api_compat import array_namespace, is_numpy_namespace, is_torch_namespace
+from array_api_compat import array_namespace, device, is_numpy_namespace, is_torch_namespace
 
 # A NumPy or PyTorch array; the array API has no common type.
 Array = Any
@@ -236,36 +236,68 @@ def _torch_idct(tensor: Array) -> Array:
     return out
 
 
-def sparse_product(matrix: Any, dense: Array, out: Array) -> Array:
-    """Multiply a SciPy CSR matrix (n, k) into a dense array (k, p), rows in parallel, into `out` (n, p)."""
-    if is_numpy_namespace(namespace(dense)):
+class SparseFactor:
+    """A sparse matrix (n, k) that multiplies dense arrays of any namespace, precision and device.
 
-        def work(start: int, stop: int) -> None:
-            for lo in range(start, stop, SPARSE_ROWS):
-                hi = min(lo + SPARSE_ROWS, stop)
-                out[lo:hi] = matrix[lo:hi] @ dense
+    The form for the last array is kept, so that a loop converts once. Rows are worked on by all threads.
 
-        parallel_ranges(work, matrix.shape[0], SPARSE_ROWS)
-        return out
-    out[...] = _torch_csr(matrix, dense) @ dense
-    return out
-
-
-def sparse_transpose_product(matrix: Any, dense: Array, blocks: list[slice]) -> Array:
-    """Multiply the transpose of a SciPy CSR matrix (n, k) into a dense array (n, p).
-
-    The sum over rows runs in the given blocks, so that its rounding does not depend on the threads.
+    Parameters
+    ----------
+    matrix : csr_array of shape (n, k)
+        float64.
+    row_blocks : list of slice
+        Blocks over which sums over rows run, so that their rounding does not depend on the threads.
     """
-    if is_numpy_namespace(namespace(dense)):
-        partial = np.empty((len(blocks), matrix.shape[1], dense.shape[1]), dtype=dense.dtype)
+
+    def __init__(self, matrix: Any, row_blocks: list[slice]) -> None:
+        self.matrix = matrix
+        self.row_blocks = row_blocks
+        self._key: Any = None
+        self._forms: tuple[Any, Any] = (None, None)
+
+    def times(self, dense: Array, out: Array) -> Array:
+        """Multiply the matrix into a dense array (k, p), into `out` (n, p)."""
+        if is_numpy_namespace(namespace(dense)):
+            matrix, _ = self._forms_like(dense)
+
+            def work(start: int, stop: int) -> None:
+                for lo in range(start, stop, SPARSE_ROWS):
+                    hi = min(lo + SPARSE_ROWS, stop)
+                    out[lo:hi] = matrix[lo:hi] @ dense
+
+            parallel_ranges(work, matrix.shape[0], SPARSE_ROWS)
+            return out
+        out[...] = self._forms_like(dense)[0] @ dense
+        return out
+
+    def transpose_times(self, dense: Array) -> Array:
+        """Multiply the transpose into a dense array (n, p); returns (k, p)."""
+        if not is_numpy_namespace(namespace(dense)):
+            return self._forms_like(dense)[1] @ dense
+        _, transposed_blocks = self._forms_like(dense)
+        partial = np.empty((len(self.row_blocks), self.matrix.shape[1], dense.shape[1]), dtype=dense.dtype)
 
         def work(start: int, stop: int) -> None:
             for b in range(start, stop):
-                partial[b] = matrix[blocks[b]].T @ dense[blocks[b]]
+                partial[b] = transposed_blocks[b] @ dense[self.row_blocks[b]]
 
-        parallel_ranges(work, len(blocks))
+        parallel_ranges(work, len(self.row_blocks))
         return partial.sum(axis=0)
-    return _torch_csr(matrix.T.tocsr(), dense) @ dense
+
+    def _forms_like(self, array: Array) -> tuple[Any, Any]:
+        """Return the matrix, and its transpose (NumPy: by row blocks), in the type of `array`."""
+        key = (array.dtype, device(array))
+        if key != self._key:
+            if is_numpy_namespace(namespace(array)):
+                matrix = self.matrix.astype(array.dtype, copy=False)
+                self._forms = matrix, [matrix[block].T for block in self.row_blocks]
+            else:
+                self._forms = _torch_csr(self.matrix, array), _torch_csr(self.matrix.T.tocsr(), array)
+            self._key = key
+        return self._forms
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"matrix": self.matrix, "row_blocks": self.row_blocks, "_key": None, "_forms": (None, None)}
 
 
 def _torch_csr(matrix: Any, like: Array) -> Array:
@@ -276,4 +308,5 @@ def _torch_csr(matrix: Any, like: Array) -> Array:
         torch.as_tensor(matrix.indices, dtype=torch.int64, device=like.device),
         torch.as_tensor(matrix.data, dtype=like.dtype, device=like.device),
         size=tuple(matrix.shape),
+        check_invariants=False,
     )

@@ -96,7 +96,7 @@ class AGFT(DataBasis):
         if isinstance(self.n_neighbors, bool) or not isinstance(self.n_neighbors, int | np.integer):
             raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}")
         parts = list(made.arrays)
-        anchors = bkhk(parts, depth, made.row_keys)
+        anchors = bkhk(parts, depth, made.probes(1)[:, 0])
         graph = anchor_graph(parts, anchors, min(self.n_neighbors, 2**depth - 1))
         self.n_anchors_: int = 2**depth
         self.anchors_: list[NDArray[np.float64]] = [anchors[made.view_order.index(v)] for v in range(made.n_views)]
@@ -134,21 +134,17 @@ class AGFT(DataBasis):
         rows, columns = np.asarray(graph.sum(axis=1)).ravel(), np.asarray(graph.sum(axis=0)).ravel()
         scale_rows = np.divide(1, np.sqrt(rows), out=np.zeros_like(rows), where=rows > 0)
         scale_columns = np.divide(1, np.sqrt(columns), out=np.zeros_like(columns), where=columns > 0)
-        self._blocks = list(row_blocks(views.n_samples))
-        self._normalised = sp.csr_array(graph.multiply(scale_rows[:, None]).multiply(scale_columns[None, :]))
+        normalised = sp.csr_array(graph.multiply(scale_rows[:, None]).multiply(scale_columns[None, :]))
+        self._normalised = _ops.SparseFactor(normalised, list(row_blocks(views.n_samples)))
         gram = np.zeros((graph.shape[1], graph.shape[1]))
-        for block in self._blocks:
-            part = self._normalised[block]
+        for block in self._normalised.row_blocks:
+            part = normalised[block]
             gram += (part.T @ part).toarray()
         squares, vectors = np.linalg.eigh(gram)
         kept = squares > _ZERO
         squares, vectors = squares[kept][::-1], vectors[:, kept][:, ::-1]
         factor = vectors / np.sqrt(squares)
-        settle(
-            -squares,
-            factor,
-            lambda count: factor.T @ _ops.sparse_transpose_product(self._normalised, views.probes(count), self._blocks),
-        )
+        settle(-squares, factor, lambda count: factor.T @ self._normalised.transpose_times(views.probes(count)))
         self.singular_values_: NDArray[np.float64] = np.sqrt(squares)
         self.slice_weights_ = np.ones(len(squares))
         self._converted = ConvertedMatrix(factor)
@@ -156,7 +152,7 @@ class AGFT(DataBasis):
     def _forward(self, tensor: Array, out: Array | None) -> Array:
         xp = _ops.namespace(tensor)
         columns = xp.reshape(tensor, (tensor.shape[0], -1))
-        at_anchors = _ops.sparse_transpose_product(self._cast(tensor), columns, self._blocks)
+        at_anchors = self._normalised.transpose_times(columns)
         slices = xp.reshape(self._converted.like(tensor).T @ at_anchors, (-1, *tensor.shape[1:]))
         if out is None:
             return slices
@@ -169,13 +165,5 @@ class AGFT(DataBasis):
         if out is None:
             out = xp.empty(shape, dtype=slices.dtype, device=device(slices))
         at_anchors = self._converted.like(slices) @ xp.reshape(slices, (slices.shape[0], -1))
-        _ops.sparse_product(self._cast(slices), at_anchors, xp.reshape(out, (shape[0], -1)))
+        self._normalised.times(at_anchors, xp.reshape(out, (shape[0], -1)))
         return out
-
-    def _cast(self, like: Array) -> sp.csr_array:
-        """Return the normalised graph in single precision where the tensor is."""
-        if like.dtype != _ops.namespace(like).float32:
-            return self._normalised
-        if not hasattr(self, "_normalised_single"):
-            self._normalised_single = self._normalised.astype(np.float32)
-        return self._normalised_single

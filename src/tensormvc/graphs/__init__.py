@@ -1,7 +1,7 @@
 """Graphs over the samples, and anchors."""
 
 from ._anchors import anchor_graph, bkhk, two_means
-from ._gmc import GMCGraph, GMCResult, gmc
+from ._gmc import GMCGraph, GMCResult, gmc, probabilistic_graph
 from ._ideal import ideal_graph
 from ._knn import SampleGraph, SimGraph, SumGraph, knn_graph
 from ._laplacian import check_sample_graph, normalised_adjacency
@@ -19,5 +19,6 @@ __all__ = [
     "ideal_graph",
     "knn_graph",
     "normalised_adjacency",
+    "probabilistic_graph",
     "two_means",
 ]

@@ -16,10 +16,12 @@ from .._views import as_float64
 from ._knn import DistanceBlocks, tie_margin
 
 _ROUNDS = 10
+# Share of the largest value up to which two values tie: above rounding and what noise of 1e-10 does.
+_TIE = 1e-8
 _EPS = np.finfo(np.float64).eps
 
 
-def bkhk(parts: list[Any], depth: int, row_keys: NDArray[np.uint64]) -> list[NDArray[np.float64]]:
+def bkhk(parts: list[Any], depth: int, tie_values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Return 2^depth anchors of the samples.
 
     The samples are split into two balanced halves by 2-means, recursively; the last split of each branch is
@@ -31,8 +33,8 @@ def bkhk(parts: list[Any], depth: int, row_keys: NDArray[np.uint64]) -> list[NDA
         The samples, in parts that are thought of as concatenated; dense or CSR.
     depth : int
         At least 1; every last split needs two samples.
-    row_keys : ndarray of uint64 of shape (n,)
-        What decides between samples that are as near to one centre as to the other.
+    tie_values : ndarray of shape (n,)
+        What decides between samples that are as near to one centre as to the other; a function of the samples.
 
     Returns
     -------
@@ -44,22 +46,22 @@ def bkhk(parts: list[Any], depth: int, row_keys: NDArray[np.uint64]) -> list[NDA
         raise ValueError(f"{2**depth} anchors need at least as many samples, and 2 at least; there are {n}")
     anchors: list[list[NDArray[np.float64]]] = []
     # Depth first, so that at most one copy of the samples is held beside them.
-    branches: list[tuple[list[Any], NDArray[np.uint64], int]] = [(parts, row_keys, depth)]
+    branches: list[tuple[list[Any], NDArray[np.float64], int]] = [(parts, tie_values, depth)]
     while branches:
-        rows, keys, levels = branches.pop()
-        first, centres = two_means(rows, keys, balanced=levels > 1)
+        rows, ties, levels = branches.pop()
+        first, centres = two_means(rows, ties, balanced=levels > 1)
         if levels == 1:
             anchors.extend(centres)
             continue
         for side in (~first, first):
             chosen = np.flatnonzero(side)
-            branches.append(([part[chosen] for part in rows], keys[chosen], levels - 1))
+            branches.append(([part[chosen] for part in rows], ties[chosen], levels - 1))
     return [np.stack([anchor[v] for anchor in anchors]) for v in range(len(parts))]
 
 
 def two_means(
     parts: list[Any],
-    row_keys: NDArray[np.uint64],
+    tie_values: NDArray[np.float64],
     *,
     balanced: bool,
     start: list[list[NDArray[np.float64]]] | None = None,
@@ -80,7 +82,7 @@ def two_means(
         nearness = np.full(n, offset)
         for part, delta in zip(parts, difference, strict=True):
             nearness += 2 * _times(part, delta)
-        side = _smallest_half(nearness, row_keys) if balanced else _negative(nearness)
+        side = _smallest_half(nearness, tie_values) if balanced else _negative(nearness, tie_values)
         if first is not None and np.array_equal(side, first):
             break
         first = side
@@ -102,26 +104,34 @@ def _weighted_sum(weights: NDArray[Any], part: Any) -> NDArray[np.float64]:
     return np.asarray(weights @ part, dtype=np.float64)
 
 
-def _smallest_half(values: NDArray[np.float64], keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Mark the ⌊n/2⌋ smallest values; those that tie with the last of them are taken in the order of their keys."""
+def _smallest_half(values: NDArray[np.float64], tie_values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Mark the ⌊n/2⌋ smallest values."""
     half = len(values) // 2
-    edge = np.partition(values, half - 1)[half - 1]
-    margin = 1e-10 * float(np.max(np.abs(values)))
-    chosen: NDArray[np.bool_] = values < edge - margin
-    tied = np.flatnonzero(np.abs(values - edge) <= margin)
-    room = half - int(chosen.sum())
-    chosen[tied[np.argsort(keys[tied], kind="stable")[:room]]] = True
+    edge = float(np.partition(values, half - 1)[half - 1])
+    chosen: NDArray[np.bool_] = values < edge - _margin(values)
+    chosen[_tied(values, edge, tie_values)[: half - int(chosen.sum())]] = True
     return chosen
 
 
-def _negative(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _negative(values: NDArray[np.float64], tie_values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Mark the values below zero; at least one and not all of them."""
-    side: NDArray[np.bool_] = values < 0
+    side: NDArray[np.bool_] = values < -_margin(values)
     if not side.any():
-        side[np.argmin(values)] = True
+        side[_tied(values, float(values.min()), tie_values)[0]] = True
     elif side.all():
-        side[np.argmax(values)] = False
+        side[_tied(values, float(values.max()), tie_values)[0]] = False
     return side
+
+
+def _margin(values: NDArray[np.float64]) -> float:
+    """Return the difference below which two values count as equal."""
+    return _TIE * float(np.max(np.abs(values)))
+
+
+def _tied(values: NDArray[np.float64], edge: float, tie_values: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return where the values tie with `edge`, in the order of the tie values."""
+    tied = np.flatnonzero(np.abs(values - edge) <= _margin(values))
+    return tied[np.argsort(tie_values[tied], kind="stable")]
 
 
 def anchor_graph(parts: list[Any], anchors: list[NDArray[np.float64]], n_neighbors: int) -> sp.csr_array:

@@ -122,6 +122,30 @@ def _row_sums(rows: NDArray[np.intp], values: NDArray[np.float64], n: int) -> ND
     return np.asarray(np.bincount(rows, weights=values, minlength=n), dtype=np.float64)
 
 
+def probabilistic_graph(part: Any, n_neighbors: int) -> sp.csr_array:
+    """Return the symmetrised graph in which the weight of a neighbour falls with its squared distance to zero.
+
+    Row i of S holds ``(d_{k+1} − d_j) / (k d_{k+1} − d_1 − … − d_k)`` for the k nearest others of i; the graph is
+    (S + Sᵀ)/2.
+
+    Parameters
+    ----------
+    part : array of shape (n, d)
+        The points.
+    n_neighbors : int
+        k.
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+    """
+    check_n_neighbors(n_neighbors, part.shape[0], beyond=1)
+    nearer = _neighbourhood(part, n_neighbors).nearer
+    totals = np.asarray(nearer.sum(axis=1)).ravel() + _EPS
+    weights = sp.csr_array(nearer.multiply(1 / totals[:, None]))
+    return sp.csr_array((weights + weights.T) / 2)
+
+
 def gmc(parts: list[Any], n_clusters: int, *, n_neighbors: int = 15, max_iter: int = 20, lam: float = 1.0) -> GMCResult:
     """Learn the consensus graph.
 
@@ -143,7 +167,7 @@ def gmc(parts: list[Any], n_clusters: int, *, n_neighbors: int = 15, max_iter: i
     GMCResult
     """
     n, m = parts[0].shape[0], len(parts)
-    check_n_neighbors(n_neighbors + 1, n)
+    check_n_neighbors(n_neighbors, n, beyond=1)
     if not 1 <= n_clusters < n:
         raise ValueError(f"n_clusters must be between 1 and {n - 1}, one less than the samples, got {n_clusters!r}")
     hoods = [_neighbourhood(part, n_neighbors) for part in parts]

@@ -104,14 +104,18 @@ def knn_graph(parts: list[Any], n_neighbors: int) -> sp.csr_array:
     return sp.csr_array(directed.maximum(directed.T))
 
 
-def check_n_neighbors(n_neighbors: Any, n_samples: int) -> None:
-    """Refuse a number of neighbours that is not a whole number from 1 to n_samples − 1."""
+def check_n_neighbors(n_neighbors: Any, n_samples: int, beyond: int = 0) -> None:
+    """Refuse a number of neighbours that is not whole and positive, or more than there are.
+
+    Some graphs look at `beyond` more of the nearest than they link to.
+    """
     if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, int | np.integer) or n_neighbors < 1:
         raise ValueError(f"n_neighbors must be a whole number >= 1, got {n_neighbors!r}")
-    if n_neighbors >= n_samples:
+    most = n_samples - 1 - beyond
+    if n_neighbors > most:
         raise ValueError(
-            f"n_neighbors={n_neighbors} needs more than {n_neighbors} samples, there are {n_samples}: "
-            f"set n_neighbors to at most {n_samples - 1}"
+            f"n_neighbors={n_neighbors} needs more than {n_neighbors + beyond} samples, there are {n_samples}: "
+            + (f"set n_neighbors to at most {most}" if most > 0 else "add samples")
         )
 
 

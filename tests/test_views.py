@@ -1,0 +1,201 @@
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensormvc._views import as_views, row_blocks
+
+
+def random_views(seed=0, n=12, dims=(4, 3, 5)):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(n, d)) for d in dims]
+
+
+def test_rows_have_unit_length_and_zero_rows_stay_zero():
+    views = random_views()
+    views[1][4] = 0
+    views[0][2] *= 1e200
+    views[0][3] *= 1e-200
+    made = as_views(views, canonical=False, keep_view_order=True)
+    for given_, array in zip(views, made.arrays, strict=True):
+        lengths = np.linalg.norm(array, axis=1)
+        np.testing.assert_allclose(lengths, (np.abs(given_).sum(axis=1) > 0).astype(float), rtol=1e-15)
+    np.testing.assert_allclose(made.arrays[2], views[2] / np.linalg.norm(views[2], axis=1, keepdims=True), rtol=1e-14)
+
+
+@given(seed=st.integers(0, 1000), n=st.integers(1, 30))
+def test_canonical_order_belongs_to_the_values(seed, n):
+    rng = np.random.default_rng(seed)
+    views = random_views(seed, n)
+    # Small integers make duplicates of rows within a view; some samples are copies of others altogether.
+    views[0] = np.round(views[0])
+    copies = rng.integers(0, n, size=n // 3)
+    views = [np.concatenate([view, view[copies]]) for view in views]
+    total = len(views[0])
+    permutation, view_permutation = rng.permutation(total), rng.permutation(3)
+    first = as_views(views)
+    second = as_views([views[v][permutation] for v in view_permutation])
+    for a, b in zip(first.arrays, second.arrays, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(first.row_keys, second.row_keys)
+    np.testing.assert_array_equal(first.probes(3), second.probes(3))
+    np.testing.assert_array_equal(
+        first.to_given_order(first.arrays[0])[permutation], second.to_given_order(second.arrays[0])
+    )
+    rows = np.column_stack(views)
+    for i in range(total):
+        same_rows = (rows[first.order] == rows[first.order[i]]).all(axis=1)
+        np.testing.assert_array_equal(same_rows, first.row_keys == first.row_keys[i])
+
+
+def test_order_round_trip():
+    made = as_views(random_views())
+    values = np.arange(12)
+    np.testing.assert_array_equal(made.to_given_order(made.to_working_order(values)), values)
+
+
+def test_every_form_of_input_means_the_same():
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    views = [np.round(view, 3) for view in random_views()]
+    expected = as_views(views)
+    index = [f"s{i}" for i in range(12)]
+    frames = [pd.DataFrame(view, index=index) for view in views]
+    shuffled = np.random.default_rng(1).permutation(12)
+    forms = {
+        "tuple": tuple(views),
+        "dict": dict(zip("abc", views, strict=True)),
+        "lists": [view.tolist() for view in views],
+        "sparse": [sp.csr_matrix(view) for view in views],
+        "coo": [sp.coo_array(view) for view in views],
+        "frames": frames,
+        "frames in another order": [frames[0], frames[1].iloc[shuffled], frames[2]],
+        "fortran": [np.asfortranarray(view) for view in views],
+        "objects": [view.astype(object) for view in views],
+    }
+    for name, form in forms.items():
+        made = as_views(form)
+        np.testing.assert_array_equal(made.row_keys, expected.row_keys, err_msg=name)
+        for a, b in zip(made.arrays, expected.arrays, strict=True):
+            np.testing.assert_allclose(a.toarray() if sp.issparse(a) else a, b, rtol=1e-14, err_msg=name)
+    joined = as_views(np.column_stack(views), view_sizes=[4, 3, 5])
+    np.testing.assert_array_equal(joined.row_keys, expected.row_keys)
+    assert as_views(expected) is expected
+    assert as_views(frames).sample_ids.tolist() == index
+    assert as_views([[1, 2], [3, 4]]).n_views == 1
+    assert as_views(np.ones((3, 2))).n_views == 1
+
+
+def test_torch_gives_the_same(backend):
+    views = random_views()
+    expected = as_views(views)
+    made = as_views([backend.array(view) for view in views])
+    np.testing.assert_array_equal(made.row_keys, expected.row_keys)
+    for a, b in zip(made.arrays, expected.arrays, strict=True):
+        np.testing.assert_allclose(backend.numpy(a), b, rtol=1e-14)
+
+
+def test_mudata_is_aligned_on_its_index():
+    mudata = pytest.importorskip("mudata", reason="mudata is not installed (extra 'mudata')")
+    anndata = pytest.importorskip("anndata")
+    views = random_views()
+    names = [f"cell{i}" for i in range(12)]
+    parts = {}
+    for name, view in zip("abc", views, strict=True):
+        parts[name] = anndata.AnnData(view.copy())
+        parts[name].obs_names = names
+        parts[name].var_names = [f"{name}{j}" for j in range(view.shape[1])]
+    shuffled = np.random.default_rng(0).permutation(12)
+    parts["b"] = parts["b"][shuffled].copy()
+    with mudata.set_options(pull_on_update=False):
+        made = as_views(mudata.MuData(parts))
+    np.testing.assert_array_equal(made.row_keys, as_views(views).row_keys)
+
+
+def test_types():
+    views = random_views()
+    made = as_views(
+        [views[0].astype(np.float32), np.round(views[1] * 10).astype(int), views[2] > 0], keep_view_order=True
+    )
+    assert [array.dtype for array in made.arrays] == [np.float32, np.float64, np.float64]
+
+
+def test_inputs_are_not_modified():
+    views = [*random_views(), sp.csr_array(random_views()[0])]
+    before = [view.copy() for view in views]
+    as_views(views)
+    as_views(views, canonical=False)
+    for a, b in zip(views, before, strict=True):
+        assert (a != b).sum() == 0
+
+
+def test_missing_views_are_zero_rows():
+    views = random_views()
+    views[1][3] = np.nan
+    before = views[1].copy()
+    made = as_views(views, canonical=False, keep_view_order=True)
+    assert np.argwhere(made.missing).tolist() == [[3, 1]]
+    np.testing.assert_array_equal(made.arrays[1][3], 0)
+    np.testing.assert_array_equal(views[1], before)
+
+
+@pytest.mark.parametrize(
+    ("views", "error", "message"),
+    [
+        ([], ValueError, "no views"),
+        ({}, ValueError, "no views"),
+        (None, TypeError, "NoneType"),
+        ("abc", TypeError, "str"),
+        (3, TypeError, "int"),
+        ([np.ones((3, 2)), np.ones((4, 2))], ValueError, r"view 0: 3, view 1: 4"),
+        ([np.ones((3, 2, 2))], ValueError, "view 0 has 3 dimensions"),
+        (np.ones(3), ValueError, "reshape"),
+        ([np.ones((0, 2))], ValueError, "view 0 is empty"),
+        ([np.ones((3, 0))], ValueError, "view 0 is empty"),
+        ([np.ones((3, 2), complex)], TypeError, "complex data"),
+        ([np.array([["a", "b"]] * 3)], TypeError, "not numeric"),
+        ([np.array([[{}, 1]] * 3)], TypeError, "not numbers"),
+        ([np.ones((3, 2)), np.array([[1, 2], [3, np.nan], [5, 6]])], ValueError, "view 1 .*row 1, column 1"),
+        ({"left": np.array([[1.0], [np.inf]])}, ValueError, "left .*row 1, column 0"),
+        ([sp.csr_array(np.array([[1.0, 0], [np.nan, 1]]))], ValueError, "row 1, column 0"),
+        ([np.full((2, 2), np.nan)], ValueError, "NaN in every view"),
+    ],
+)
+def test_wrong_input(views, error, message):
+    with pytest.raises(error, match=message):
+        as_views(views)
+
+
+def test_wrong_view_sizes_and_indices():
+    with pytest.raises(ValueError, match=r"add up to 4"):
+        as_views(np.ones((3, 5)), view_sizes=[2, 2])
+    with pytest.raises(ValueError, match="single 2-D array"):
+        as_views([np.ones((3, 5))], view_sizes=[5])
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    a = pd.DataFrame(np.ones((3, 2)), index=list("abc"))
+    with pytest.raises(ValueError, match="different samples: 1 missing"):
+        as_views([a, a.set_index(pd.Index(list("abd")))])
+    with pytest.raises(ValueError, match="duplicates"):
+        as_views([a.set_index(pd.Index(list("aab"))), a])
+    with pytest.raises(ValueError, match="cannot follow"):
+        as_views([a, np.ones((3, 2)), a.iloc[::-1]])
+
+
+@given(n=st.integers(1, 10**7))
+def test_row_blocks_cover_the_rows_once(n):
+    blocks = list(row_blocks(n))
+    assert blocks[0].start == 0
+    assert blocks[-1].stop == n
+    assert all(a.stop == b.start for a, b in itertools.pairwise(blocks))
+    assert len(blocks) <= 32
+
+
+def test_threads_change_no_hash(monkeypatch):
+    views = random_views(n=500)
+    expected = as_views(views).row_keys
+    monkeypatch.setattr("tensormvc._views._HASH_BLOCK", 64)
+    monkeypatch.setattr("joblib.cpu_count", lambda: 4)
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    np.testing.assert_array_equal(as_views(views).row_keys, expected)
