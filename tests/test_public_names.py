@@ -10,7 +10,8 @@ import tensormvc
 
 NAMES = {
     "tensormvc": [
-        *["DCT", "FFT", "Haar", "RandomOrthogonal", "ViewFFT"],
+        *["AGFT", "DCT", "FFT", "GFT", "Haar", "RandomOrthogonal", "ViewFFT"],
+        *["GMCGraph", "SimGraph", "SumGraph", "ideal_graph"],
         *["algebra", "datasets", "penalties", "published", "shrinkage", "testing"],
     ],
     "tensormvc.algebra": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -303,10 +304,12 @@ class SparseFactor:
 def _torch_csr(matrix: Any, like: Array) -> Array:
     import torch
 
-    return torch.sparse_csr_tensor(
-        torch.as_tensor(matrix.indptr, dtype=torch.int64, device=like.device),
-        torch.as_tensor(matrix.indices, dtype=torch.int64, device=like.device),
-        torch.as_tensor(matrix.data, dtype=like.dtype, device=like.device),
-        size=tuple(matrix.shape),
-        check_invariants=False,
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            torch.as_tensor(matrix.indptr, dtype=torch.int64, device=like.device),
+            torch.as_tensor(matrix.indices, dtype=torch.int64, device=like.device),
+            torch.as_tensor(matrix.data, dtype=like.dtype, device=like.device),
+            size=tuple(matrix.shape),
+            check_invariants=False,
+        )
