@@ -14,11 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _ops
 from .._ops import Array
 from .._validation import as_real_array, check_memory
+from .._views import Views
 from ._base import Basis, ConvertedMatrix, SampleModeBasis, apply_matrix
 
 
 def _sizes(views: Any) -> tuple[int, int]:
-    """Return (n_samples, n_views) of a tensor ``(n, d, m)``, of one 2-D array or of several."""
+    """Return (n_samples, n_views) of Views, of a tensor ``(n, d, m)``, of one 2-D array or of several."""
+    if isinstance(views, Views):
+        return views.n_samples, views.n_views
     if isinstance(views, dict):
         views = list(views.values())
     if not hasattr(views, "shape"):

@@ -1,0 +1,149 @@
+"""The one loop that every method runs in: penalties, stop rule, history, callback."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# Rounds without a better residual after which single precision has nothing more to give.
+_PATIENCE = 10
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one round of a fit did.
+
+    Attributes
+    ----------
+    iteration : int
+        Number of the round, from 1 on.
+    residuals : dict of str to float
+        What the stop rule looks at, and what else the method reports.
+    penalties : dict of str to float
+        Penalty parameters that the round used.
+    objective : float or None
+        Value of the objective, where it is defined.
+    seconds : float
+        Duration of the round.
+    """
+
+    iteration: int
+    residuals: dict[str, float]
+    penalties: dict[str, float]
+    objective: float | None
+    seconds: float
+
+
+@dataclass
+class Schedule:
+    """Penalty parameters that grow by a factor each round, up to their caps."""
+
+    values: dict[str, float]
+    caps: dict[str, float]
+    factor: float = 2.0
+
+    def advance(self, residuals: Mapping[str, float]) -> None:
+        """Go to the parameters of the next round."""
+        for name, value in self.values.items():
+            self.values[name] = min(value * self.factor, self.caps[name])
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a solver says of the round that it has just done.
+
+    Attributes
+    ----------
+    residuals : dict of str to float
+        For the history.
+    stop : float
+        What must fall below the tolerance.
+    objective : float, optional
+        For the history.
+    """
+
+    residuals: dict[str, float]
+    stop: float
+    objective: float | None = None
+
+
+@dataclass
+class Run:
+    """How a fit went."""
+
+    history: list[Record] = field(default_factory=list)
+    converged: bool = False
+
+    @property
+    def n_iter(self) -> int:
+        """Number of rounds."""
+        return len(self.history)
+
+
+def run_admm(
+    step: Callable[[dict[str, float]], Step],
+    schedule: Any,
+    *,
+    max_iter: int,
+    tol: float,
+    single_precision: bool = False,
+    callback: Callable[[Record], Any] | None = None,
+    verbose: int = 0,
+    name: str = "",
+) -> Run:
+    """Run rounds until the stop rule holds.
+
+    Parameters
+    ----------
+    step : function of the penalties
+        Does one round and returns a `Step`.
+    schedule : object with `values` and `advance(residuals)`
+        The penalty parameters.
+    max_iter : int
+        Most rounds.
+    tol : float
+        Stop when the round's `stop` is below this.
+    single_precision : bool, default=False
+        Whether to stop, too, when `stop` has not improved for some rounds: rounding may forbid reaching `tol`.
+    callback : function of a `Record`, optional
+        Called after every round; a true answer ends the fit.
+    verbose : int, default=0
+        1 prints a line a round.
+    name : str
+        What the lines begin with.
+
+    Returns
+    -------
+    Run
+    """
+    run = Run()
+    best, best_round = math.inf, 0
+    for iteration in range(1, max_iter + 1):
+        start = time.perf_counter()
+        used = dict(schedule.values)
+        done = step(used)
+        record = Record(iteration, done.residuals, used, done.objective, time.perf_counter() - start)
+        run.history.append(record)
+        if not all(map(math.isfinite, done.residuals.values())) or not math.isfinite(done.stop):
+            raise FloatingPointError(
+                f"{name}: round {iteration} is not finite ({done.residuals}); no labels are made of it. "
+                "Look for extreme values in the views, or try other parameters"
+            )
+        if verbose:
+            residuals = "  ".join(f"{key} {value:.2e}" for key, value in done.residuals.items())
+            print(f"{name}  round {iteration:3d}  {residuals}  {record.seconds:.2f} s", flush=True)  # noqa: T201
+        if done.stop < tol:
+            run.converged = True
+            break
+        if callback is not None and callback(record):
+            break
+        if done.stop < best:
+            best, best_round = done.stop, iteration
+        if single_precision and iteration - best_round >= _PATIENCE:
+            run.converged = True
+            break
+        schedule.advance(done.residuals)
+    return run
