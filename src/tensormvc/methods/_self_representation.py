@@ -2,9 +2,9 @@
 
 Shared by t-SVD-MVC and TLSpNM. The n × n tensor of all Z_v is made low-rank under a basis.
 
-Everything of view v that has d_v rows lives in the span of its samples, so it is kept in the coordinates of the singular
-vectors of X_v: with K_v = X_v X_vᵀ = V diag(λ) Vᵀ the samples are Λ^{1/2} Vᵀ, min(d_v, n) × n, and the system
-(I + (μ/ρ) K_v)^{-1} is diagonal. A round costs two n × n × n products a view and the transform.
+Everything of view v that has d_v rows lives in the span of its samples, so it is kept in the coordinates of the
+singular vectors of X_v: with K_v = X_v X_vᵀ = V diag(λ) Vᵀ the samples are Λ^{1/2} Vᵀ, min(d_v, n) × n, and the
+system (I + (μ/ρ) K_v)^{-1} is diagonal. A round costs two n × n × n products a view and the transform.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._ops import is_sparse
 from .._views import as_float64
 from ..shrinkage import low_rank_shrink
 from ._admm import Step
@@ -117,7 +117,7 @@ def _singular_coordinates(part: Any) -> tuple[NDArray[np.float64], NDArray[np.fl
     """Return the singular values of a view, min(d, n) of them, and all n left singular vectors."""
     part = as_float64(part)
     gram = part @ part.T
-    values, vectors = np.linalg.eigh(gram.toarray() if sp.issparse(gram) else gram)
+    values, vectors = np.linalg.eigh(gram.toarray() if is_sparse(gram) else gram)
     r = min(part.shape)
     return np.sqrt(np.maximum(values[::-1][:r], 0)), np.ascontiguousarray(vectors[:, ::-1])
 

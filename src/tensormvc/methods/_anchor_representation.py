@@ -1,0 +1,177 @@
+"""Representation by orthonormal anchors, X_v = Z_v A_v + E_v: what ASR-ETR and ESTMC share.
+
+Z_v is n × l, A_v is l × d_v with orthonormal rows (for l > d_v: orthonormal columns, the surplus rows zero). The
+n × l × m tensor of all Z_v is made low-rank under a basis. Rows meet only in the transform and in the l × d_v products
+that update the anchors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._executors import InMemory
+from .._ops import is_sparse
+from .._views import Views, as_float64
+from ..bases._spectrum import settle
+from ._admm import Step
+from ._self_representation import shrink
+
+
+class AnchorRepresentation:
+    """The state of the loop, and one round of it.
+
+    E and Y are multiples of one matrix, row by row, so that only Y (n × d_v) is kept, with E = `error_factor`·Y.
+
+    Parameters
+    ----------
+    parts : list of arrays (n, d_v)
+        Views at unit length, dense or CSR.
+    basis : fitted basis
+        Transform of the tensor (n, l, m).
+    penalty : penalty
+        On the singular values of its slices.
+    alpha : float
+        Weight of the error E.
+    ridge : float
+        Weight 2γ of ‖Z‖²/2: the anchor regulariser on orthonormal anchors is nothing else.
+    anchors : list of arrays (l, d_v)
+        Where the anchors start.
+    dtype : dtype
+        Type of the state.
+    """
+
+    def __init__(
+        self,
+        parts: list[Any],
+        basis: Any,
+        penalty: Any,
+        *,
+        alpha: float,
+        ridge: float,
+        anchors: list[NDArray[np.float64]],
+        dtype: Any = np.float64,
+    ) -> None:
+        self.parts, self.basis, self.penalty = parts, basis, penalty
+        self.alpha, self.ridge = alpha, ridge
+        n, latent, m = parts[0].shape[0], anchors[0].shape[0], len(parts)
+        self.rows = InMemory(n)
+        self.anchors = [anchor.astype(dtype) for anchor in anchors]
+        self.representation = np.zeros((n, latent, m), dtype)  # Z
+        self.low_rank = np.zeros((n, latent, m), dtype)  # J
+        self.multiplier = np.zeros((n, latent, m), dtype)  # W
+        self.error_multiplier = [np.zeros(part.shape, dtype) for part in parts]  # Y
+        self.error_factor = np.zeros((n, 1), dtype)
+        self._work: Any = None
+
+    def step(self, penalties: dict[str, float]) -> Step:
+        """Do one round."""
+        mu, rho = penalties["mu"], penalties["rho"]
+        self.rows.each(lambda block: self._update_rows(block, mu, rho))
+        shifted = self.multiplier
+        shifted /= rho
+        shifted += self.representation
+        self.low_rank, self._work = shrink(shifted, self.basis, self.penalty, 1 / rho, self.low_rank, self._work)
+        # W ← W + ρ(Z − J), and W/ρ + Z is at hand.
+        shifted -= self.low_rank
+        shifted *= rho
+        for v in range(len(self.parts)):
+            self.anchors[v] = polar_factor(self.rows.sum(lambda block, v=v: self._anchor_product(block, v, mu)))  # type: ignore[misc]
+        misfit, gap = self.rows.max(self._largest_misfit), self.rows.max(self._largest_gap)
+        return Step({"reconstruction": misfit, "consensus": gap}, stop=max(misfit, gap))
+
+    def _rows_of(self, v: int, block: slice) -> Any:
+        part = self.parts[v][block]
+        return part if isinstance(part, np.ndarray) else part.toarray()
+
+    def _update_rows(self, block: slice, mu: float, rho: float) -> None:
+        """Update Z, then E and Y, of some rows."""
+        factor = self.error_factor[block]
+        residuals, squares = [], 0.0
+        for v, anchor in enumerate(self.anchors):
+            x, y = self._rows_of(v, block), self.error_multiplier[v][block]
+            pull = y * (1 - mu * factor)
+            pull += mu * x
+            z = pull @ anchor.T
+            z += rho * self.low_rank[block, :, v] - self.multiplier[block, :, v]
+            z /= self.ridge + mu + rho
+            self.representation[block, :, v] = z
+            y /= mu
+            y += x
+            y -= z @ anchor
+            residuals.append(y)
+            squares = squares + np.einsum("ij,ij->i", y, y)
+        length = np.sqrt(squares)[:, None]
+        threshold = self.alpha / mu
+        kept = np.minimum(1, threshold / np.where(length > 0, length, 1))  # 1 − share, without cancellation
+        for y in residuals:
+            y *= mu * kept
+        self.error_factor[block] = np.maximum(0, 1 - kept) / (mu * np.where(kept > 0, kept, 1))
+
+    def _target(self, block: slice, v: int, mu: float) -> NDArray[Any]:
+        """Return Y + μ(X − E) of some rows."""
+        target = self.error_multiplier[v][block] * (1 - mu * self.error_factor[block])
+        target += mu * self._rows_of(v, block)
+        return target
+
+    def _anchor_product(self, block: slice, v: int, mu: float) -> NDArray[Any]:
+        return np.asarray(self.representation[block, :, v].T @ self._target(block, v, mu), dtype=np.float64)
+
+    def _largest_misfit(self, block: slice) -> float:
+        worst = 0.0
+        for v, anchor in enumerate(self.anchors):
+            residual = self._rows_of(v, block) - self.representation[block, :, v] @ anchor
+            residual -= self.error_factor[block] * self.error_multiplier[v][block]
+            worst = max(worst, float(np.abs(residual).sum(axis=1).max()))
+        return worst
+
+    def _largest_gap(self, block: slice) -> float:
+        return float(np.abs(self.representation[block] - self.low_rank[block]).sum(axis=1).max())
+
+    def embedding(self, n_components: int) -> NDArray[np.float64]:
+        """Return the leading left singular vectors of [Z_1 … Z_m]/√m, through the small Gram matrix."""
+        n, latent, m = self.representation.shape
+        columns = self.representation.reshape(n, latent * m)
+
+        def gram(block: slice) -> NDArray[np.float64]:
+            part = columns[block].astype(np.float64, copy=False)
+            return np.asarray(part.T @ part)
+
+        values, vectors = np.linalg.eigh(self.rows.sum(gram))
+        leading = vectors[:, ::-1][:, :n_components]
+        scale = np.sqrt(np.maximum(values[::-1][:n_components], np.finfo(np.float64).tiny))
+        return np.asarray(columns.astype(np.float64, copy=False) @ (leading / scale))
+
+
+def polar_factor(matrix: NDArray[Any]) -> NDArray[np.float64]:
+    """Return P Qᵀ of the thin SVD P Σ Qᵀ; that of zero is the identity."""
+    if not matrix.any():
+        return np.eye(*matrix.shape)
+    left, _, right = np.linalg.svd(matrix, full_matrices=False)
+    return np.asarray(left @ right)
+
+
+def principal_anchors(views: Views, n_latent: int) -> list[NDArray[np.float64]]:
+    """Return the leading right singular vectors of every view as the rows of its first anchors.
+
+    Unlike "the first l features" they do not depend on the order of the features. Their signs are those under which
+    the samples' coordinates agree with a function of the samples that is the same in all views.
+    """
+    return [_principal_directions(as_float64(array), n_latent, views) for array in views.arrays]
+
+
+def _principal_directions(part: Any, n_latent: int, views: Views) -> NDArray[np.float64]:
+    def gram(block: slice) -> NDArray[np.float64]:
+        product = part[block].T @ part[block]
+        return np.asarray(product.toarray() if is_sparse(product) else product)
+
+    values, vectors = np.linalg.eigh(InMemory(views.n_samples).sum(gram))
+    values, vectors = values[::-1], np.ascontiguousarray(vectors[:, ::-1])
+    scale = max(float(values[0]), np.finfo(np.float64).tiny)
+    settle(-values / scale, vectors, lambda count: (part @ vectors).T @ views.probes(count))
+    anchors = np.zeros((n_latent, part.shape[1]))
+    kept = min(n_latent, part.shape[1])
+    anchors[:kept] = vectors[:, :kept].T
+    return anchors
