@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse
 
 from ._errors import DataError
-from ._lazy import RowSource
+from ._lazy import RowSource, is_sparse
 
 Join = Literal["inner", "outer"]
 
@@ -64,7 +63,7 @@ def take_rows(view: Any, rows: np.ndarray | None) -> Any:
     missing = rows < 0
     if not missing.any():
         return view.take(rows) if isinstance(view, RowSource) else view[rows]
-    if isinstance(view, RowSource) or scipy.sparse.issparse(view):
+    if isinstance(view, RowSource) or is_sparse(view):
         view = np.asarray(view) if isinstance(view, RowSource) else view.toarray()
     result = view[rows].astype(np.result_type(view.dtype, np.float32), copy=False)
     result[missing] = np.nan

@@ -157,4 +157,4 @@ def _column(reader: HDF5Reader, part: Any, name: str) -> np.ndarray:
     codes, categories = reader.read(parts["codes"]).ravel(), reader.text(parts["categories"])
     if len(codes) and (codes.dtype.kind not in "iu" or int(codes.min()) < 0 or int(codes.max()) >= len(categories)):
         raise DataError(f"column {name!r} of obs has samples without a category: pass labels=False")
-    return categories[codes]
+    return np.asarray(categories[codes])

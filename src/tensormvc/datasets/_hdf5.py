@@ -144,7 +144,9 @@ class HDF5Reader:
         if self.n_cells > _MAX_CELLS:
             raise DataError(f"the file has more than {_MAX_CELLS:,} cells")
         # Reversed axes again: MATLAB's own order of the cells is the order in the file.
-        return [self._value(self.file[ref], depth + 1) if ref else np.empty((0, 0)) for ref in self.read(dataset).ravel()]
+        return [
+            self._value(self.file[ref], depth + 1) if ref else np.empty((0, 0)) for ref in self.read(dataset).ravel()
+        ]
 
 
 def _text_attribute(part: Any, name: str) -> str | None:

@@ -11,7 +11,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ._errors import DataError
-from ._lazy import HDF5Rows, RowSource
+from ._lazy import HDF5Rows, RowSource, is_sparse
 from ._variables import Opaque, is_matrix
 
 Samples = Literal["rows", "columns"]
@@ -55,7 +55,7 @@ def choose(
     shapes = [tuple(int(length) for length in view.shape) for view in found]
     y = _find_labels(variables, shapes, labels, taken=set(views or ()))
     if samples is None and isinstance(variables.get("samples"), str) and variables["samples"] in ("rows", "columns"):
-        samples = variables["samples"]  # type: ignore[assignment]  # written by save_views
+        samples = variables["samples"]  # written by save_views
     return orient(found, shapes, None if y is None else len(y), samples, default_samples), y
 
 
@@ -156,7 +156,7 @@ def _is_vectors(group: list[Any]) -> bool:
 
 def _refuse_second_matrix(by_name: dict[str, Any], first: Any) -> None:
     """Refuse to guess whether a lone X with a matrix Y of as many samples are two views."""
-    second = by_name.get("y")
+    second: Any = by_name.get("y")
     if _is_wide(second) and _codes(second) is None and set(second.shape) & set(first.shape):
         raise DataError("X and Y are both matrices: pass views=['X', 'Y'] if both are views, or views=['X']")
 
@@ -250,7 +250,7 @@ def _codes(value: Any) -> NDArray[np.intp] | None:
         return _codes_of_cell(value)
     if isinstance(value, RowSource):
         value = np.asarray(value) if value.nbytes < 2**30 else None
-    if scipy.sparse.issparse(value):
+    if is_sparse(value):
         value = value.toarray() if value.shape[0] * value.shape[1] < 2**26 else None
     if not isinstance(value, np.ndarray) or value.size < 2:
         return None
@@ -363,7 +363,7 @@ def _shared_length(shapes: list[tuple[int, ...]], default: Samples | None) -> in
 
 
 def _is_symmetric(view: Any) -> bool:
-    if scipy.sparse.issparse(view):
+    if is_sparse(view):
         return bool((view != view.T).nnz == 0)
     return isinstance(view, np.ndarray) and bool(np.array_equal(view, view.T))
 
@@ -376,7 +376,7 @@ def as_rows(view: Any, transposed: bool) -> Any:
         return view.T if isinstance(view, HDF5Rows) else np.ascontiguousarray(np.asarray(view).T)
     if transposed:
         view = view.T
-    if scipy.sparse.issparse(view):
+    if is_sparse(view):
         return scipy.sparse.csr_array(view)
     return np.array(view, dtype=view.dtype.newbyteorder("="), order="C")
 

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from .._validation import check_memory
 from ._errors import DataError, reading, require
@@ -17,6 +18,11 @@ from ._errors import DataError, reading, require
 LAZY_BYTES = 8 * 2**20
 # Rows are read in blocks of about this many bytes.
 _BLOCK_BYTES = 4 * 2**20
+
+
+def is_sparse(view: Any) -> bool:
+    """Whether the view is one of scipy's sparse arrays."""
+    return bool(scipy.sparse.issparse(view))
 
 
 class RowSource(ABC):
@@ -54,7 +60,7 @@ class RowSource(ABC):
     @property
     def nbytes(self) -> int:
         """Memory that all the rows would take."""
-        return self.shape[0] * self.shape[1] * self.dtype.itemsize
+        return int(self.shape[0] * self.shape[1] * self.dtype.itemsize)
 
     def take(self, rows: np.ndarray) -> RowSource:
         """Return a source of these rows in this order, which reads nothing yet."""
@@ -106,7 +112,7 @@ class RowSource(ABC):
 
     @property
     def _block(self) -> int:
-        return max(1, _BLOCK_BYTES // max(1, self.shape[1] * self.dtype.itemsize))
+        return int(max(1, _BLOCK_BYTES // max(1, self.shape[1] * self.dtype.itemsize)))
 
     def _row_numbers(self, rows: np.ndarray) -> np.ndarray:
         if rows.dtype == bool:

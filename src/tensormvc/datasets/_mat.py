@@ -190,9 +190,7 @@ def _check_count(cursor: _Cursor, count: int, name: str) -> None:
         raise DataError(f"variable {name!r} declares {count:,} elements where there is no room for them")
 
 
-def _shaped(
-    values: np.ndarray, shape: tuple[int, ...], size: int, dtype: Any, name: str, budget: Budget
-) -> np.ndarray:
+def _shaped(values: np.ndarray, shape: tuple[int, ...], size: int, dtype: Any, name: str, budget: Budget) -> np.ndarray:
     """Return the numbers in their shape and in the class that MATLAB gave them."""
     if len(values) != size:
         raise DataError(f"variable {name!r} declares the shape {shape} and holds {len(values):,} numbers")

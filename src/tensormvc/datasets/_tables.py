@@ -6,6 +6,7 @@ import csv
 import os
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,8 +20,10 @@ from ._lazy import LAZY_BYTES, ParquetRows, RowSource, table_values
 
 PARQUET = (".parquet", ".pq")
 TABLES = (".csv", ".tsv", ".tab", *PARQUET)
-_ID_NAMES = ("id", "ids", "sampleid", "sampleids", "sample", "samples", "samplename", "index", "name", "names",
-             "barcode", "barcodes", "key", "uid", "uuid", "unnamed0", "indexlevel0", "rowid", "rownames", "")  # fmt: skip
+_ID_NAMES = (
+    "id", "ids", "sampleid", "sampleids", "sample", "samples", "samplename", "index", "name", "names", "barcode",
+    "barcodes", "key", "uid", "uuid", "unnamed0", "indexlevel0", "rowid", "rownames", "",
+)  # fmt: skip
 # Even a constant column takes a byte for so many rows.
 _MAX_ROWS_PER_BYTE = 10_000
 
@@ -140,15 +143,26 @@ class _Table:
     def _has_nulls(self, name: str) -> bool:
         if self.table is not None:
             return bool(self.table.column(name).null_count)
-        metadata = require("pyarrow.parquet", "reading Parquet files").ParquetFile(self.path).metadata
-        index = self.schema.names.index(name)
-        for group in range(metadata.num_row_groups):
-            # Lists shift the numbers of the columns after them; then the path tells which is which.
-            columns = (metadata.row_group(group).column(i) for i in range(index, metadata.num_columns))
-            statistics = next((c.statistics for c in columns if c.path_in_schema.split(".")[0] == name), None)
-            if statistics is None or not statistics.has_null_count or statistics.null_count:
-                return True
-        return False
+        return name in self._columns_with_nulls
+
+    @cached_property
+    def _columns_with_nulls(self) -> set[str]:
+        """Names of the columns of whole numbers with empty places, which must become floating.
+
+        They are counted by walking through the file: the statistics in it need not be there, and asking for those of
+        a damaged file ends the interpreter (pyarrow 26).
+        """
+        parquet = require("pyarrow.parquet", "reading Parquet files")
+        names = [field.name for field in self.schema if self.arrow.types.is_integer(field.type)]
+        batches = parquet.ParquetFile(self.path, memory_map=True, buffer_size=2**16).iter_batches(
+            batch_size=2**14, columns=names, use_threads=False
+        )
+        found: set[str] = set()
+        for batch in batches:
+            found.update(
+                name for name, column in zip(batch.schema.names, batch.columns, strict=True) if column.null_count
+            )
+        return found
 
     def _list_length(self, name: str) -> int:
         parquet = require("pyarrow.parquet", "reading Parquet files")

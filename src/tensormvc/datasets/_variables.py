@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
-from ._lazy import RowSource
+from ._lazy import RowSource, is_sparse
 
 _LISTED = 30
 
@@ -30,7 +29,7 @@ def is_matrix(value: Any) -> bool:
         return value.ndim == 2 and value.size > 1 and value.dtype.kind in "biuf"
     if isinstance(value, RowSource):
         return value.shape[0] * value.shape[1] > 1
-    return scipy.sparse.issparse(value) and len(value.shape) == 2 and value.shape[0] * value.shape[1] > 1
+    return is_sparse(value) and len(value.shape) == 2 and value.shape[0] * value.shape[1] > 1
 
 
 def text_lines(characters: str, shape: tuple[int, ...]) -> str | list[str]:
@@ -56,7 +55,7 @@ def _summary(value: Any, depth: int = 0) -> str:
         return f"{value.shape} {value.dtype}"
     if isinstance(value, RowSource):
         return f"{value.shape} {value.dtype} on disk"
-    if scipy.sparse.issparse(value):
+    if is_sparse(value):
         return f"{value.shape} sparse"
     if isinstance(value, str):
         return "text"
