@@ -1,6 +1,6 @@
 """Multi-view data: loaders for files, what is embedded, and how it is shuffled and described."""
 
-from ._describe import Description, ViewDescription, describe
+from ._describe import describe
 from ._digits import load_digits_views
 from ._errors import DataError
 from ._lazy import RowSource
@@ -11,9 +11,7 @@ from ._synthetic import make_multiview
 
 __all__ = [
     "DataError",
-    "Description",
     "RowSource",
-    "ViewDescription",
     "describe",
     "load_digits_views",
     "load_views",

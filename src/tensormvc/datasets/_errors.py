@@ -19,7 +19,12 @@ StrPath = str | PathLike[str]
 
 
 class DataError(ValueError):
-    """A file or folder does not hold views that can be loaded; the message says why and what to do.
+    """A file or folder does not hold views that can be loaded.
+
+    Parameters
+    ----------
+    message : str
+        The file, what was found in it, and what to do.
 
     Examples
     --------
@@ -29,6 +34,9 @@ class DataError(ValueError):
     ...
     tensormvc.datasets...: nowhere.mat: there is no such file or folder
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
 
 
 class MissingDataError(DataError, FileNotFoundError):

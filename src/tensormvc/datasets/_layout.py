@@ -29,6 +29,9 @@ LABEL_NAMES = (
 # Beginnings of numbered names: X1, X2, … or view_1, view_2, …
 _NUMBERED = (*VIEW_NAMES, "v", "fv", "k", "feav", "xv")
 
+# What may be read to see whether it is labels, or symmetric.
+_SMALL_BYTES = 2**28
+
 
 def plain(name: str) -> str:
     """Return a name as it is compared."""
@@ -249,9 +252,9 @@ def _codes(value: Any) -> NDArray[np.intp] | None:
     if isinstance(value, list):
         return _codes_of_cell(value)
     if isinstance(value, RowSource):
-        value = np.asarray(value) if value.nbytes < 2**30 else None
+        value = np.asarray(value) if value.nbytes < _SMALL_BYTES else None
     if is_sparse(value):
-        value = value.toarray() if value.shape[0] * value.shape[1] < 2**26 else None
+        value = value.toarray() if value.shape[0] * value.shape[1] * 8 < _SMALL_BYTES else None
     if not isinstance(value, np.ndarray) or value.size < 2:
         return None
     if value.dtype.kind in "US" and value.ndim == 1:
@@ -365,6 +368,8 @@ def _shared_length(shapes: list[tuple[int, ...]], default: Samples | None) -> in
 def _is_symmetric(view: Any) -> bool:
     if is_sparse(view):
         return bool((view != view.T).nnz == 0)
+    if isinstance(view, RowSource) and view.nbytes < _SMALL_BYTES:
+        view = np.asarray(view)
     return isinstance(view, np.ndarray) and bool(np.array_equal(view, view.T))
 
 

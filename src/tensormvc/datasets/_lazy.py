@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import Any
 
@@ -18,6 +18,8 @@ from ._errors import DataError, reading, require
 LAZY_BYTES = 8 * 2**20
 # Rows are read in blocks of about this many bytes.
 _BLOCK_BYTES = 4 * 2**20
+# So much of a Parquet file is decoded at a time.
+_WINDOW_BYTES = 32 * 2**20
 
 
 def is_sparse(view: Any) -> bool:
@@ -185,53 +187,85 @@ class HDF5Rows(RowSource):
 
 
 class ParquetRows(RowSource):
-    """Rows of the numeric columns of a Parquet file."""
+    """Rows of the numeric columns of a Parquet file.
 
-    def __init__(self, path: str, columns: tuple[str, ...], shape: tuple[int, int], dtype: Any) -> None:
-        super().__init__(path, shape, dtype)
-        self.columns = columns
-        self._full_shape = self.shape
-        self._batches: Iterator[Any] | None = None
-        self._position = 0
-        self._rest = np.empty((0, self.shape[1]), self.dtype)
+    Parquet is read from the start of a row group on, and many files are one row group; so a window of rows is decoded
+    at a time, a few columns after the other, and kept for the next blocks.
+    """
+
+    def __init__(self, path: str, columns: tuple[str, ...], widths: tuple[int, ...], n_rows: int, dtype: Any) -> None:
+        super().__init__(path, (n_rows, sum(widths)), dtype)
+        self.columns, self.widths = columns, widths
+        self._arguments_given = (path, columns, widths, n_rows, dtype)
+        self._file: Any = None
+        self._start = 0
+        self._window = np.empty((0, self.shape[1]), self.dtype)
 
     def _read(self, start: int, stop: int) -> np.ndarray:
-        # Reading on from the last place is the common way, and Parquet can only be read forward.
-        if self._batches is None or start < self._position:
-            self._restart(start)
         parts = []
-        while self._position < stop:
-            if not len(self._rest):
-                assert self._batches is not None
-                batch = next(self._batches, None)
-                if batch is None:
-                    self._batches = None
-                    break
-                self._rest = table_values(batch, self.columns, self.dtype)
-            skipped = min(max(start - self._position, 0), len(self._rest))
-            used = min(stop - self._position, len(self._rest))
-            parts.append(self._rest[skipped:used])
-            self._rest = self._rest[used:]
-            self._position += used
-        return np.concatenate(parts) if parts else self._rest[:0]
+        while start < stop:
+            if not 0 <= start - self._start < len(self._window):
+                self._decode(start)
+            part = self._window[start - self._start : stop - self._start]
+            parts.append(part)
+            start += len(part)
+        return parts[0].copy() if len(parts) == 1 else np.concatenate(parts)
 
-    def _restart(self, start: int) -> None:
-        parquet = require("pyarrow.parquet", "reading Parquet files")
-        file = parquet.ParquetFile(self.path, memory_map=True, buffer_size=2**16)
-        first, groups = 0, list(range(file.metadata.num_row_groups))
-        while groups and first + file.metadata.row_group(groups[0]).num_rows <= start:
-            first += file.metadata.row_group(groups.pop(0)).num_rows
-        self._batches = file.iter_batches(
-            batch_size=self._block, row_groups=groups, columns=list(self.columns), use_threads=False
-        )
-        self._position = first
-        self._rest = self._rest[:0]
+    def _decode(self, row: int) -> None:
+        """Decode the window that holds the row: all of its row group, or a part of a large one."""
+        if self._file is None:
+            parquet = require("pyarrow.parquet", "reading Parquet files")
+            self._file = parquet.ParquetFile(self.path, buffer_size=2**16)
+        metadata = self._file.metadata
+        first, group = 0, 0
+        while group < metadata.num_row_groups and first + metadata.row_group(group).num_rows <= row:
+            first += metadata.row_group(group).num_rows
+            group += 1
+        if group == metadata.num_row_groups:
+            raise DataError(f"row {row} is not in the file, which has changed or is damaged")
+        n_rows = metadata.row_group(group).num_rows
+        length = int(max(1, _WINDOW_BYTES // (self.shape[1] * self.dtype.itemsize)))
+        start = (row - first) // length * length
+        stop = min(start + length, n_rows)
+        self._window = self._window[:0]
+        window = np.empty((stop - start, self.shape[1]), self.dtype)
+        left = 0
+        for names, width in self._column_chunks(n_rows):
+            self._decode_columns(group, names, start, window[:, left : left + width])
+            left += width
+        self._start, self._window = first + start, window
+
+    def _column_chunks(self, n_rows: int) -> Iterator[tuple[list[str], int]]:
+        """Yield columns that together take about a block, with their number of features."""
+        limit = max(1, _BLOCK_BYTES // max(1, n_rows * self.dtype.itemsize))
+        names: list[str] = []
+        width = 0
+        for name, more in zip(self.columns, self.widths, strict=True):
+            if names and width + more > limit:
+                yield names, width
+                names, width = [], 0
+            names.append(name)
+            width += more
+        yield names, width
+
+    def _decode_columns(self, group: int, names: list[str], start: int, out: np.ndarray) -> None:
+        batch_size = int(max(1, _BLOCK_BYTES // (out.shape[1] * self.dtype.itemsize)))
+        position = 0
+        for batch in self._file.iter_batches(batch_size, row_groups=[group], columns=names, use_threads=False):
+            low, high = max(start - position, 0), min(start + len(out) - position, len(batch))
+            if low < high:
+                place = position + low - start
+                out[place : place + high - low] = table_values(batch.slice(low, high - low), names, self.dtype)
+            position += len(batch)
+            if position >= start + len(out):
+                return
+        raise DataError("a row group has fewer rows than it declares")
 
     def _arguments(self) -> tuple[Any, ...]:
-        return self.path, self.columns, self._full_shape, self.dtype
+        return self._arguments_given
 
 
-def table_values(table: Any, columns: tuple[str, ...], dtype: Any) -> np.ndarray:
+def table_values(table: Any, columns: Sequence[str], dtype: Any) -> np.ndarray:
     """Return columns of an Arrow table or batch as one array; a column of lists is as many features."""
     parts = []
     for name in columns:

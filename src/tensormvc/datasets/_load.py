@@ -94,11 +94,13 @@ def load_views(
     ([(4, 3), (4, 2)], array([0, 0, 1, 1]))
     """
     path = os.fspath(path)
-    if not os.path.exists(path):
-        raise MissingDataError(f"{path}: there is no such file or folder")
     if isinstance(views, str):
         views = [views]
     with reading(path):
+        try:
+            os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise MissingDataError(f"{path}: there is no such file or folder") from None
         ending = os.path.splitext(path)[1].lower()
         if os.path.isdir(path) or ending in TABLES:
             return read_tables(path, views=views, labels=labels, on=on, join=join, lazy=lazy)
@@ -154,7 +156,7 @@ def _choose(
     try:
         return choose(variables, views=views, labels=labels, samples=samples, default_samples=default)
     except DataError as error:
-        raise DataError(f"{error}; {outline(variables)}") from error
+        raise DataError(f"{error}; {outline(variables)}") from error.__cause__
 
 
 def _settle(views: list[Any], lazy: bool | None, budget: Budget) -> list[Any]:

@@ -36,7 +36,7 @@ class _Table:
         self.arrow = require("pyarrow", "reading CSV and Parquet files")
         self.table: Any = None
         if path.suffix.lower() in PARQUET:
-            file = require("pyarrow.parquet", "reading Parquet files").ParquetFile(path, memory_map=True)
+            file = require("pyarrow.parquet", "reading Parquet files").ParquetFile(path, buffer_size=2**16)
             self.schema, self.n_rows = file.schema_arrow, int(file.metadata.num_rows)
             if not 0 <= self.n_rows <= _MAX_ROWS_PER_BYTE * path.stat().st_size:
                 raise DataError(f"it declares {self.n_rows:,} rows, impossible for its size")
@@ -105,19 +105,15 @@ class _Table:
     def values(self, without: set[str], lazy: bool) -> Any:
         """Return the other columns as numbers, on disk if `lazy` and the file is Parquet."""
         names = tuple(name for name in self.schema.names if name != self.id_column and name not in without)
-        dtypes, width = [], 0
-        for name in names:
-            kind, length = self._number_type(name)
-            dtypes.append(kind)
-            width += length
         if not names:
             raise DataError("it has no columns of numbers")
-        dtype = np.result_type(*dtypes)
+        types = [self._number_type(name) for name in names]
+        dtype, widths = np.result_type(*(kind for kind, _ in types)), tuple(width for _, width in types)
         if self.table is None and lazy:
-            return ParquetRows(str(self.path), names, (self.n_rows, width), dtype)
-        self.budget.take(self.n_rows * width * dtype.itemsize, "the table")
+            return ParquetRows(str(self.path), names, widths, self.n_rows, dtype)
+        self.budget.take(self.n_rows * sum(widths) * dtype.itemsize, "the table")
         if self.table is None:
-            return np.asarray(ParquetRows(str(self.path), names, (self.n_rows, width), dtype))
+            return np.asarray(ParquetRows(str(self.path), names, widths, self.n_rows, dtype))
         return table_values(self.table, names, dtype)
 
     def _number_type(self, name: str) -> tuple[np.dtype[Any], int]:
@@ -154,7 +150,7 @@ class _Table:
         """
         parquet = require("pyarrow.parquet", "reading Parquet files")
         names = [field.name for field in self.schema if self.arrow.types.is_integer(field.type)]
-        batches = parquet.ParquetFile(self.path, memory_map=True, buffer_size=2**16).iter_batches(
+        batches = parquet.ParquetFile(self.path, buffer_size=2**16).iter_batches(
             batch_size=2**14, columns=names, use_threads=False
         )
         found: set[str] = set()

@@ -51,10 +51,8 @@ def outline(variables: dict[str, Any]) -> str:
 
 
 def _summary(value: Any, depth: int = 0) -> str:
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | RowSource):
         return f"{value.shape} {value.dtype}"
-    if isinstance(value, RowSource):
-        return f"{value.shape} {value.dtype} on disk"
     if is_sparse(value):
         return f"{value.shape} sparse"
     if isinstance(value, str):
