@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ._align import Join, align, take_rows
 from ._errors import DataError
-from ._hdf5 import HDF5Reader, _text_attribute
+from ._hdf5 import HDF5Reader
 from ._layout import LABEL_NAMES, encode, plain
 from ._npz import compressed_sparse
 from ._variables import Opaque, outline
@@ -26,8 +26,8 @@ def read_h5mu(
     if "mod" not in root:
         raise DataError(f"there is no group 'mod' in it, so it is not MuData; {outline(_sketch(reader, root))}")
     modalities = reader.children(root["mod"])
-    order = root["mod"].attrs.get("mod-order")
-    names = [str(name) for name in order if str(name) in modalities] if order is not None else list(modalities)
+    order = reader.attribute(root["mod"], "mod-order")
+    names = [name for name in _words(order) if name in modalities]
     names = _chosen(views, names or list(modalities), outline(_sketch(reader, modalities)))
     found, ids = [], []
     for name in names:
@@ -74,6 +74,12 @@ def _chosen(views: Sequence[str] | None, names: list[str], found: str, every: li
     return list(views)
 
 
+def _words(values: Any) -> list[str]:
+    """Return an attribute of several texts."""
+    words = () if values is None or np.ndim(values) != 1 else values
+    return [word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in words]
+
+
 def _sketch(reader: HDF5Reader, parts: dict[str, Any]) -> dict[str, Any]:
     return {
         name: Opaque(f"{part.shape} {part.dtype}" if reader.is_dataset(part) else f"group of {', '.join(part)}")
@@ -90,14 +96,14 @@ def _matrix(reader: HDF5Reader, part: Any, name: str) -> Any:
             raise DataError(f"{name!r} is no numeric matrix: {part.shape} {part.dtype}")
         return reader.rows(part)
     parts = reader.children(part)
-    kind = _text_attribute(part, "encoding-type") or _text_attribute(part, "h5sparse_format") or ""
     if {"data", "indices", "indptr"} <= set(parts):
-        shape = part.attrs.get("shape", part.attrs.get("h5sparse_shape"))
+        shape = reader.attribute(part, "shape" if "shape" in part.attrs else "h5sparse_shape")
         if shape is None:
             raise DataError(f"sparse {name!r} has no shape")
+        kind = str(reader.attribute(part, "encoding-type" if "encoding-type" in part.attrs else "h5sparse_format"))
         data, indices, starts = (reader.read(parts[key]) for key in ("data", "indices", "indptr"))
         return compressed_sparse(data, indices, starts, shape, "csc" if "csc" in kind else "csr", reader.budget)
-    columns = [parts[column] for column in part.attrs.get("column-order", ()) if column in parts]
+    columns = [parts[column] for column in _words(reader.attribute(part, "column-order")) if column in parts]
     if columns and all(reader.is_dataset(column) and column.dtype.kind in "biuf" for column in columns):
         return np.column_stack([reader.read(column) for column in columns])
     raise DataError(f"{name!r} is no numeric matrix: a group of {', '.join(parts)}")
@@ -109,7 +115,7 @@ def _index(reader: HDF5Reader, obs: Any, name: str) -> np.ndarray:
     if reader.is_dataset(obs):  # the compound tables of early AnnData
         raise DataError(f"{name!r} was written by AnnData before version 0.7: read and write it with a newer one")
     parts = reader.children(obs)
-    key = _text_attribute(obs, "_index") or "_index"
+    key = "_index" if "_index" in parts else str(reader.attribute(obs, "_index"))
     if key not in parts or not reader.is_dataset(parts[key]):
         raise DataError(f"the obs of {name!r} has no index")
     return reader.text(parts[key])

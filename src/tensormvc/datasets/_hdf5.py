@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError, require
+from ._hdf5_text import check_heaps, read_texts
 from ._lazy import HDF5Rows
 from ._mat import sparse_columns
 from ._variables import Opaque, text_lines
@@ -35,6 +36,7 @@ class HDF5Reader:
         self.file_size = os.path.getsize(path)
         self.budget = Budget()
         self.n_cells = 0
+        self.heaps_checked = False
 
     def __enter__(self) -> HDF5Reader:
         return self
@@ -79,10 +81,27 @@ class HDF5Reader:
 
     def text(self, dataset: Any) -> np.ndarray:
         """Return a dataset of strings, or of numbers, as a one-dimensional array."""
+        if dataset.dtype.kind == "O":
+            if self.h5py.check_string_dtype(dataset.dtype) is None:
+                raise DataError(f"{dataset.name} holds neither numbers nor text")
+            size = self.check(dataset) // dataset.dtype.itemsize
+            self.budget.take(64 * size, dataset.name)
+            return read_texts(self.path, dataset, size, self.file.userblock_size)
         values = self.read(dataset)
-        if values.dtype.kind in "OS":
-            return np.array([v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in values.ravel()])
+        if values.dtype.kind == "S":
+            return np.array([value.decode("utf-8", "replace") for value in values.ravel()])
         return values.ravel()
+
+    def attribute(self, part: Any, name: str) -> Any:
+        """Return an attribute of a dataset or group, text as str, or None."""
+        if name not in part.attrs:
+            return None
+        kind = part.attrs.get_id(name).dtype
+        if kind.kind == "O" and not self.heaps_checked:
+            check_heaps(self.path)
+            self.heaps_checked = True
+        value = part.attrs[name]
+        return value.decode("latin1") if isinstance(value, bytes) else value
 
     def rows(self, dataset: Any, transposed: bool = False) -> Any:
         """Return a two-dimensional dataset as a source of rows, or of columns if `transposed`."""
@@ -95,7 +114,7 @@ class HDF5Reader:
     def _value(self, part: Any, depth: int) -> Any:
         if depth > MAX_DEPTH:
             raise DataError(f"cells or groups are nested more than {MAX_DEPTH} deep")
-        kind = _text_attribute(part, "MATLAB_class")
+        kind = self.attribute(part, "MATLAB_class")
         if not self.is_dataset(part):
             return self._group(part, depth)
         if part.shape is None or "MATLAB_empty" in part.attrs:
@@ -108,7 +127,7 @@ class HDF5Reader:
             characters = "".join(chr(int(code)) for code in values.ravel() if 0 <= int(code) < 0x110000)
             fits = len(shape) == 2 and len(characters) == values.size
             return text_lines(characters, shape) if fits else characters
-        if part.dtype.kind == "O" or part.dtype.kind == "S":
+        if part.dtype.kind == "S" or self.h5py.check_string_dtype(part.dtype) is not None:
             values = self.text(part)
             return str(values[0]) if part.shape == () else values
         if part.dtype.kind not in "biuf":
@@ -122,8 +141,8 @@ class HDF5Reader:
 
     def _group(self, group: Any, depth: int) -> Any:
         parts = self.children(group)
-        if "MATLAB_sparse" in group.attrs or ({"ir", "jc"} <= set(parts) and _text_attribute(group, "MATLAB_class")):
-            n_rows = int(group.attrs.get("MATLAB_sparse", 0))
+        if "MATLAB_sparse" in group.attrs or ({"ir", "jc"} <= set(parts) and self.attribute(group, "MATLAB_class")):
+            n_rows = int(self.attribute(group, "MATLAB_sparse") or 0)
             starts = self.read(parts["jc"]).ravel()
             empty = np.empty(0, np.int64)
             rows, values = (self.read(parts[name]).ravel() if name in parts else empty for name in ("ir", "data"))
@@ -147,10 +166,3 @@ class HDF5Reader:
         return [
             self._value(self.file[ref], depth + 1) if ref else np.empty((0, 0)) for ref in self.read(dataset).ravel()
         ]
-
-
-def _text_attribute(part: Any, name: str) -> str | None:
-    value = part.attrs.get(name)
-    if value is None:
-        return None
-    return value.decode("latin1") if isinstance(value, bytes) else str(value)
