@@ -80,6 +80,9 @@ LOADS = {
     "numbered beyond 9": (mat(**{f"X{i}": np.full((N, 2), i) + A[:, :2] for i in range(1, 12)}, Y=Y), {},
                           [np.full((N, 2), i) + A[:, :2] for i in range(1, 12)], Y),
     "matrices with names of their own": (mat(pixels=A, fourier=B, gnd=Y), {}, None, Y),
+    "matrices with names of their own, and another": (mat(bbc=A.T, guardian=B.T, truth=Y, folds=np.ones((4, 9))), {},
+                                                      None, Y),
+    "struct with numbered views and labels": (mat(S=record(X1=A, X2=B, Y=Y)), {}, None, Y),
     "one matrix fea, gnd": (mat(fea=A, gnd=Y[:, None]), {}, [A], Y),
     "struct with a view a field": (mat(data=record(hog=A, lbp=B), gt=Y), {}, None, Y),
     "struct with views and labels": (mat(dataset=record(X=cell(A.T, B.T), Y=Y, name="toy")), {}, None, Y),
@@ -126,6 +129,7 @@ LOADS = {
     # NumPy
     "npz numbered": (npz(X1=A, X2=B, y=Y), {}, None, Y),
     "npz arr_0, arr_1 and labels as texts": (npz(arr_0=A, arr_1=B, labels=TEXTS), {}, None, Y),
+    "npz view_0, view_1, n_views, labels": (npz(view_0=A, view_1=B, n_views=2, labels=Y), {}, None, Y),
     "npz in columns": (npz(X1=A.T, X2=B.T, y=Y), {}, None, Y),
     "npz without labels, equal shapes": (npz(X1=A, X2=A + 1), {}, [A, A + 1], None),
     "npz square": (npz(X1=SQUARE, X2=B, y=Y), {}, [SQUARE, B], Y),

@@ -24,7 +24,7 @@ VIEW_NAMES = (
 LABEL_NAMES = (
     "truelabel", "truelabels", "truth", "groundtruth", "gt", "gts", "gnd", "label", "labels", "y", "ytrue", "ys",
     "class", "classes", "classlabel", "classlabels", "classid", "cls", "target", "targets", "gtlabel", "labeltrue",
-    "truey",
+    "truey", "trueclass", "category", "categories", "lab", "lbl", "lbls", "gtlabels",
 )  # fmt: skip
 # Beginnings of numbered names: X1, X2, … or view_1, view_2, …
 _NUMBERED = (*VIEW_NAMES, "v", "fv", "k", "feav", "xv")
@@ -98,7 +98,7 @@ def _find_views(scope: dict[str, Any], inside: bool = False) -> list[Any]:
     """Return the matrices under the names that views have, the first way that gives some.
 
     Several matrices under one known name, or numbered, come before a single one; after the known names, the only
-    cell or struct with several matrices; at last every matrix (not vector) that shares a length with all others.
+    cell or struct with several matrices; at last every matrix (not vector) that fits the labels or shares a length with all others.
     """
     by_name = {plain(name): value for name, value in reversed(scope.items())}
     known = [_matrices(by_name[name]) for name in VIEW_NAMES if name in by_name]
@@ -130,6 +130,11 @@ def _find_views(scope: dict[str, Any], inside: bool = False) -> list[Any]:
     if nested:
         return next(iter(nested.values()))
     loose = [value for name, value in scope.items() if plain(name) not in LABEL_NAMES and _is_wide(value)]
+    lengths = [
+        len(y) for name, value in scope.items() if plain(name) in LABEL_NAMES and (y := _codes(value)) is not None
+    ]
+    if lengths:  # matrices of another length are something else
+        loose = [value for value in loose if lengths[0] in value.shape] or loose
     if loose and set.intersection(*(set(value.shape) for value in loose)):
         return loose
     if not inside and len(loose) > 1:

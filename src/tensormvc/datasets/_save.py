@@ -73,7 +73,7 @@ def save_views(path: StrPath, views: Any, y: Any = None, *, overwrite: bool = Fa
         raise ValueError(f"the ending must be .npz, .mat, or none or .parquet for a folder of Parquet files: {target}")
     if target.exists() and not overwrite:
         raise FileExistsError(f"{target} is there already: pass overwrite=True to replace it")
-    _replace(target, lambda place: writers[ending](place, plain, labels), is_folder=writers[ending] is _write_parquet)
+    _replace(target, lambda place: writers[ending](place, plain, labels), is_folder=ending in ("", ".parquet"))
 
 
 def _plain(view: Any) -> Any:
