@@ -40,7 +40,8 @@ FORMATS = {
 }
 KEYS = [
     slice(None), slice(10, 20), slice(None, None, -3), slice(490, 900), slice(20, 10), [3, 1, 499, 3],
-    np.array([], int), np.array([-1, 0]), np.arange(500) % 7 == 0, (slice(5, 9), 2), (slice(5, 9), slice(1, 3)), ([4, 2], [0, 1]), 7, -1,
+    np.array([], int), np.array([-1, 0]), np.arange(500) % 7 == 0, (slice(5, 9), 2), (slice(5, 9), slice(1, 3)),
+    ([4, 2], [0, 1]), 7, -1,
     (7, 2), Ellipsis, np.int32(4),
 ]  # fmt: skip
 

@@ -98,7 +98,8 @@ def _find_views(scope: dict[str, Any], inside: bool = False) -> list[Any]:
     """Return the matrices under the names that views have, the first way that gives some.
 
     Several matrices under one known name, or numbered, come before a single one; after the known names, the only
-    cell or struct with several matrices; at last every matrix (not vector) that fits the labels or shares a length with all others.
+    cell or struct with several matrices; at last every matrix (not vector) that fits the labels or shares a length
+    with all others.
     """
     by_name = {plain(name): value for name, value in reversed(scope.items())}
     known = [_matrices(by_name[name]) for name in VIEW_NAMES if name in by_name]
