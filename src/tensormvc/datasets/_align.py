@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .._ops import is_sparse
 from ._errors import DataError
-from ._lazy import RowSource, is_sparse
+from ._lazy import RowSource
 
 Join = Literal["inner", "outer"]
 

@@ -10,7 +10,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from ._lazy import RowSource, is_sparse
+from .._ops import is_sparse
+from .._views import _mix, _row_hashes
+from ._lazy import RowSource
 from ._shuffle import as_named_views
 
 _BLOCK_VALUES = 2**20
@@ -195,10 +197,9 @@ def _describe_view(name: str, view: Any) -> tuple[ViewDescription, NDArray[np.ui
     n_nonzero = n_ones = n_missing = n_nonfinite = n_finite_rows = 0
     whole = True
     hashes = np.empty(n_samples, np.uint64)
-    salts = np.random.default_rng(0).integers(2**64, size=n_features, dtype=np.uint64)
     shift: NDArray[np.float64] | None = None
     for start, block in _blocks(view):
-        hashes[start : start + len(block)] = _hash_rows(block, salts)
+        hashes[start : start + len(block)] = _row_hashes(block)
         finite = np.isfinite(block)
         absent = np.isnan(block).all(axis=1)
         n_missing += int(absent.sum())
@@ -261,18 +262,6 @@ def _normalisation(counts: bool, sparse: bool, density: float, spread: NDArray[n
             f"the features are on different scales (standard deviations from {spread.min():.2g} to {spread.max():.2g})"
         )
     return "L2", "the features are on one scale"
-
-
-def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the splitmix64 finaliser of each value."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
-
-
-def _hash_rows(block: NDArray[np.float64], salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    bits = np.ascontiguousarray(block + 0.0).view(np.uint64)  # adding 0 turns −0 into 0
-    return np.asarray(_mix(bits + salts).sum(axis=1, dtype=np.uint64))
 
 
 def _repeats(hashes: NDArray[np.uint64]) -> int:

@@ -10,8 +10,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from .._ops import is_sparse
 from ._errors import DataError
-from ._lazy import HDF5Rows, RowSource, is_sparse
+from ._lazy import HDF5Rows, RowSource
 from ._variables import Opaque, is_matrix
 
 Samples = Literal["rows", "columns"]

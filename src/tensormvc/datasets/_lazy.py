@@ -9,7 +9,6 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from .._validation import check_memory
 from ._errors import DataError, reading, require
@@ -20,11 +19,6 @@ LAZY_BYTES = 8 * 2**20
 _BLOCK_BYTES = 4 * 2**20
 # So much of a Parquet file is decoded at a time.
 _WINDOW_BYTES = 32 * 2**20
-
-
-def is_sparse(view: Any) -> bool:
-    """Whether the view is one of scipy's sparse arrays."""
-    return bool(scipy.sparse.issparse(view))
 
 
 class RowSource(ABC):

@@ -13,8 +13,9 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
+from .._ops import is_sparse
 from ._errors import DataError, StrPath, require
-from ._lazy import RowSource, is_sparse
+from ._lazy import RowSource
 from ._shuffle import as_named_views
 
 # The size of a variable is a signed 32-bit number for some readers.

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from ._lazy import RowSource, is_sparse
+from .._ops import is_sparse
+from ._lazy import RowSource
 
 
 def shuffle_samples(

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ._lazy import RowSource, is_sparse
+from .._ops import is_sparse
+from ._lazy import RowSource
 
 _LISTED = 30
 
