@@ -18,7 +18,10 @@ NAMES = {
         *["facewise_product", "gt_svd", "inverse_transform", "is_f_diagonal", "is_orthogonal", "mode3_product"],
         *["singular_values", "surrogate_norm", "t_identity", "t_product", "t_transpose", "tensor_rank", "transform"],
     ],
-    "tensormvc.datasets": ["load_digits_views", "shuffle_samples"],
+    "tensormvc.datasets": [
+        *["DataError", "RowSource", "describe", "load_digits_views", "load_views", "make_multiview", "save_views"],
+        "shuffle_samples",
+    ],
     "tensormvc.penalties": [
         *["ETP", "ETR", "GammaNorm", "Geman", "Laplace", "Log", "MCP", "Nuclear", "Penalty", "SCAD", "SchattenP"],
         "make_penalty",

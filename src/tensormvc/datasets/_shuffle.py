@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from .._ops import is_sparse
+from ._lazy import RowSource
+
 
 def shuffle_samples(
-    views: list[Any], y: Any = None, rate: float = 1.0, random_state: Any = None
-) -> tuple[list[Any], Any, NDArray[np.intp]]:
+    views: Any, y: Any = None, rate: float = 1.0, random_state: Any = None
+) -> tuple[Any, Any, NDArray[np.intp]]:
     """Permute a random share of the samples among themselves, the same way in all views and labels.
 
     Parameters
     ----------
-    views : list of arrays of shape (n_samples, n_features_v)
-        The views; they are not modified.
+    views : list, tuple or dict of (n_samples, n_features_v), or one array
+        The views: arrays, sparse arrays, DataFrames or views on disk; they are not modified.
     y : array of shape (n_samples,), optional
         Labels.
     rate : float, default=1.0
@@ -27,8 +31,8 @@ def shuffle_samples(
 
     Returns
     -------
-    views : list of arrays
-        ``[view[permutation] for view in views]``.
+    views : as given
+        ``[view[permutation] for view in views]``, in a list, dict or array as they came.
     y : array or None
         ``y[permutation]``.
     permutation : ndarray of int
@@ -45,7 +49,8 @@ def shuffle_samples(
     """
     if not 0 <= rate <= 1:
         raise ValueError(f"rate must be between 0 and 1, got {rate!r}")
-    lengths = {len(part) if not hasattr(part, "shape") else part.shape[0] for part in views}
+    named = as_named_views(views)
+    lengths = {int(view.shape[0]) for view in named.values()}
     if y is not None:
         lengths.add(len(y))
     if len(lengths) != 1:
@@ -53,10 +58,44 @@ def shuffle_samples(
     (n,) = lengths
     rng = check_random_state(random_state)
     permutation = np.arange(n)
-    chosen = rng.permutation(n)[: int(np.floor(rate * n))]
+    # 0.29 · 100 is a little less than 29 in floating point.
+    chosen = rng.permutation(n)[: int(np.floor(round(rate * n, 6)))]
     permutation[np.sort(chosen)] = chosen
-    return (
-        [view[permutation] for view in views],
-        None if y is None else np.asarray(y)[permutation],
-        permutation,
-    )
+    shuffled = {name: _take(view, permutation) for name, view in named.items()}
+    if y is not None:
+        y = _take(y if hasattr(y, "iloc") else np.asarray(y), permutation)
+    if isinstance(views, Mapping):
+        return shuffled, y, permutation
+    result = list(shuffled.values())
+    return (result if is_several(views) else result[0]), y, permutation
+
+
+def is_several(views: Any) -> bool:
+    """Whether the object is a list, tuple or dict of views, and not one array written as lists."""
+    if isinstance(views, Mapping):
+        return True
+    return isinstance(views, list | tuple) and all(_ndim(view) == 2 for view in views)
+
+
+def as_named_views(views: Any) -> dict[Any, Any]:
+    """Return the views by name or number; what is no array of any kind goes through `numpy.asarray`."""
+    if not is_several(views):
+        views = [views]
+    pairs = dict(views) if isinstance(views, Mapping) else dict(enumerate(views))
+    if not pairs:
+        raise ValueError("there are no views")
+    return {name: view if hasattr(view, "shape") else np.asarray(view) for name, view in pairs.items()}
+
+
+def _ndim(view: Any) -> int:
+    return len(view.shape) if hasattr(view, "shape") else np.ndim(view)
+
+
+def _take(view: Any, rows: NDArray[np.intp]) -> Any:
+    if hasattr(view, "iloc"):
+        return view.iloc[rows]
+    if isinstance(view, RowSource):
+        return view.take(rows)
+    if is_sparse(view) and view.format not in ("csr", "csc", "lil"):
+        view = view.tocsr()
+    return view[rows]

@@ -1,0 +1,161 @@
+"""Views written to files that `load_views` and other programs read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.io
+import scipy.sparse
+
+from .._ops import is_sparse
+from ._errors import DataError, StrPath, require
+from ._lazy import RowSource
+from ._shuffle import as_named_views
+
+# The size of a variable is a signed 32-bit number for some readers.
+_MAT_BYTES = 2**31 - 2**20
+_ROW_GROUP_BYTES = 8 * 2**20
+
+
+def save_views(path: StrPath, views: Any, y: Any = None, *, overwrite: bool = False) -> None:
+    """Save views, and labels if there are any, so that `load_views` gives them back.
+
+    The ending of the path is the format: ``.npz`` (names ``X1``, ``X2``, …, ``y``), ``.mat`` (a cell ``X`` with
+    samples in rows, and ``Y``), none or ``.parquet`` (a folder with ``view_1.parquet``, …, ``labels.parquet``). A file
+    appears complete or not at all.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Where to write.
+    views : list, tuple or dict of (n_samples, n_features_v), or one array
+        The views: arrays, sparse arrays, DataFrames or views on disk. MATLAB keeps sparse ones as float64, Parquet as
+        dense.
+    y : array of shape (n_samples,), optional
+        Labels, whole numbers or texts.
+    overwrite : bool, default=False
+        Whether to replace what is there; otherwise that is an error.
+
+    Examples
+    --------
+    >>> import tempfile, tensormvc as tm
+    >>> from pathlib import Path
+    >>> views, y = tm.datasets.load_digits_views(50)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tm.datasets.save_views(Path(folder) / "digits.mat", views, y)
+    ...     again, labels = tm.datasets.load_views(Path(folder) / "digits.mat")
+    >>> [view.shape for view in again], bool((labels == y).all())
+    ([(50, 64), (50, 32), (50, 40), (50, 46)], True)
+    """
+    target = Path(path)
+    plain = [_plain(view) for view in as_named_views(views).values()]
+    labels = None if y is None else np.asarray(y)
+    if labels is not None and (labels.ndim != 1 or labels.dtype.kind not in "biufUSO"):
+        raise ValueError(f"y must be a vector of whole numbers or texts, got {labels.dtype} of shape {labels.shape}")
+    lengths = {view.shape[0] for view in plain} | (set() if labels is None else {len(labels)})
+    if len(lengths) != 1:
+        raise ValueError(f"views and labels must have the same number of samples, got {sorted(lengths)}")
+    if labels is not None and labels.dtype.kind in "SO":
+        labels = labels.astype(str)
+    writers: dict[str, Callable[[Path, list[Any], np.ndarray | None], None]] = {
+        ".npz": _write_npz,
+        ".mat": _write_mat,
+        "": _write_parquet,
+        ".parquet": _write_parquet,
+    }
+    ending = target.suffix.lower()
+    if ending not in writers:
+        raise ValueError(f"the ending must be .npz, .mat, or none or .parquet for a folder of Parquet files: {target}")
+    if target.exists() and not overwrite:
+        raise FileExistsError(f"{target} is there already: pass overwrite=True to replace it")
+    _replace(target, lambda place: writers[ending](place, plain, labels), is_folder=ending in ("", ".parquet"))
+
+
+def _plain(view: Any) -> Any:
+    if isinstance(view, RowSource):
+        return view
+    if is_sparse(view):
+        return scipy.sparse.csr_array(view)
+    array = view.to_numpy() if hasattr(view, "to_numpy") else np.asarray(view)
+    if array.ndim != 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
+        raise ValueError(f"a view must be a matrix of real numbers, got {array.dtype} of shape {array.shape}")
+    return array
+
+
+def _replace(target: Path, write: Callable[[Path], None], is_folder: bool) -> None:
+    """Write beside the target and move it there in one step."""
+    if target.exists() and target.is_dir() != is_folder:
+        raise FileExistsError(f"{target} is a {'file' if is_folder else 'folder'}, and is not replaced by the other")
+    if is_folder and target.exists():
+        others = [p.name for p in target.iterdir() if not (p.suffix == ".parquet" and _is_ours(p.stem))]
+        if others:
+            raise FileExistsError(f"{target} also holds {others[0]}, which save_views did not write")
+    workplace = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        place = workplace / ("new" + target.suffix)
+        if is_folder:
+            place.mkdir()
+        write(place)
+        if is_folder and target.exists():
+            os.replace(target, workplace / "old")
+        os.replace(place, target)
+    finally:
+        shutil.rmtree(workplace, ignore_errors=True)
+
+
+def _is_ours(stem: str) -> bool:
+    return stem == "labels" or (stem.startswith("view_") and stem[5:].isdigit())
+
+
+def _write_npz(place: Path, views: list[Any], y: np.ndarray | None) -> None:
+    arrays: dict[str, Any] = {"samples": np.array("rows")}
+    for number, view in enumerate(views, 1):
+        if is_sparse(view):
+            arrays |= {f"X{number}_{part}": getattr(view, part) for part in ("data", "indices", "indptr")}
+            arrays |= {f"X{number}_shape": np.array(view.shape), f"X{number}_format": np.array("csr")}
+        else:
+            arrays[f"X{number}"] = np.asarray(view)
+    if y is not None:
+        arrays["y"] = y
+    np.savez_compressed(place, **arrays)
+
+
+def _write_mat(place: Path, views: list[Any], y: np.ndarray | None) -> None:
+    size = sum(12 * view.nnz if is_sparse(view) else view.nbytes for view in views)
+    if size > _MAT_BYTES:
+        raise DataError(f"{place.name}: {size:,} bytes are too many for a .mat file: save as a folder of Parquet files")
+    cell = np.empty((1, len(views)), dtype=object)
+    for number, view in enumerate(views):
+        if is_sparse(view):
+            cell[0, number] = scipy.sparse.csc_array(view).astype(np.float64)
+        else:
+            array = np.asarray(view)
+            is_odd = array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8)
+            cell[0, number] = array.astype(np.promote_types(np.float32, array.dtype)) if is_odd else array
+    variables: dict[str, Any] = {"X": cell, "samples": "rows"}
+    if y is not None:
+        variables["Y"] = np.array(y, dtype=object)[:, None] if y.dtype.kind == "U" else y[:, None]
+    scipy.io.savemat(place, variables, do_compression=True)
+
+
+def _write_parquet(place: Path, views: list[Any], y: np.ndarray | None) -> None:
+    arrow = require("pyarrow", "writing Parquet files")
+    parquet = require("pyarrow.parquet", "writing Parquet files")
+    for number, view in enumerate(views, 1):
+        names = [f"f{i}" for i in range(view.shape[1])]
+        schema = arrow.schema([(name, arrow.from_numpy_dtype(view.dtype.newbyteorder("="))) for name in names])
+        step = max(1, _ROW_GROUP_BYTES // max(1, view.shape[1] * view.dtype.itemsize))
+        with parquet.ParquetWriter(place / f"view_{number}.parquet", schema, use_dictionary=False) as writer:
+            for start in range(0, view.shape[0], step):
+                block = view[start : start + step]
+                columns = (block.toarray() if is_sparse(block) else np.asarray(block)).T
+                columns = np.ascontiguousarray(columns, dtype=columns.dtype.newbyteorder("="))
+                writer.write_table(arrow.table([arrow.array(column) for column in columns], schema=schema))
+    if y is not None:
+        parquet.write_table(arrow.table({"label": arrow.array(y.tolist())}), place / "labels.parquet")
