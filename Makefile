@@ -26,6 +26,8 @@ test-full: $(VENV)/test.stamp
 
 bench: $(VENV)/demo.stamp
 	$(PY) benchmarks/shrinkage.py
+	$(PY) benchmarks/agft.py
+	$(PY) benchmarks/gmc.py
 
 venv: $(VENV)/bin/python
 
@@ -39,7 +41,7 @@ $(VENV)/demo.stamp: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(VENV)/bin/python
-	$(PY) -m pip install --quiet --editable '.[plot,test]'
+	$(PY) -m pip install --quiet --editable '.[plot,io,mudata,test]'
 	@touch $@
 
 clean:

@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-import scipy.io
 import scipy.sparse as sp
 from sklearn.base import clone
 
@@ -245,12 +244,7 @@ def test_discarded_part_comes_back_as_zero():
 
 
 def load(shared, name):
-    data = scipy.io.loadmat(shared / "data" / f"{name}.mat")
-    views = [sp.csr_array(x.T) if sp.issparse(x) else np.asarray(x, dtype=float).T for x in data["data"].ravel()]
-    labels = data["truelabel"]
-    while labels.dtype == object:
-        labels = labels.ravel()[0]
-    return views, np.asarray(labels).ravel()
+    return tm.datasets.load_views(shared / "data" / f"{name}.mat")
 
 
 def noisy(view, rng):
