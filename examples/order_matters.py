@@ -77,10 +77,9 @@ def main():
     for transform, (make, threshold) in bases.items():
         for order, (parts, labels) in data.items():
             seen = looks[transform, order] = look(parts, labels, make().fit(parts), threshold)
+            numbers = f"{seen['low']:>22.0%}{seen['rank']:>12.2f}{seen['kept']:>9.0%}"
             contrast = "{:.3f} → {:.3f}".format(*seen["contrast"])
-            print(
-                f"{transform + ', ' + order:<25}{seen['low']:>22.0%}{seen['rank']:>12.2f}{seen['kept']:>9.0%}{contrast:>19}"
-            )
+            print(f"{transform + ', ' + order:<25}{numbers}{contrast:>19}")
 
     args.output.mkdir(parents=True, exist_ok=True)
     picture = args.output / "order_matters.png"
