@@ -3,19 +3,25 @@
 from . import algebra, datasets, penalties, published, shrinkage, testing
 from .bases import AGFT, DCT, FFT, GFT, Haar, RandomOrthogonal, ViewFFT
 from .graphs import GMCGraph, SimGraph, SumGraph, ideal_graph
+from .methods import ASRETR, ESTMC, GMC, TSVDMVC, TLSpNM
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "AGFT",
+    "ASRETR",
     "DCT",
+    "ESTMC",
     "FFT",
     "GFT",
+    "GMC",
+    "TSVDMVC",
     "GMCGraph",
     "Haar",
     "RandomOrthogonal",
     "SimGraph",
     "SumGraph",
+    "TLSpNM",
     "ViewFFT",
     "algebra",
     "datasets",

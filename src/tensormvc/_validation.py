@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from ._ops import Array, is_array, namespace
 
@@ -64,3 +65,12 @@ def check_memory(n_bytes: int, what: str, remedy: str) -> None:
         raise MemoryError(
             f"{what} needs {n_bytes / 2**30:.1f} GiB and {available / 2**30:.1f} GiB are available: {remedy}"
         )
+
+
+def random_seed(random_state: Any) -> int:
+    """Return a seed for `random_state`: None gives fresh entropy, without a touch of the global generator."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0]) % (2**31)
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))

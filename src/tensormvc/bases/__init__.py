@@ -10,9 +10,21 @@ from sklearn.base import clone
 from ._anchor import AGFT
 from ._base import Basis
 from ._fixed import DCT, FFT, Haar, RandomOrthogonal, ViewFFT
-from ._graph import GFT
+from ._graph import GFT, DataBasis, graph_for
 
-__all__ = ["AGFT", "DCT", "FFT", "GFT", "Basis", "Haar", "RandomOrthogonal", "ViewFFT", "fitted_basis", "make_basis"]
+__all__ = [
+    "AGFT",
+    "DCT",
+    "FFT",
+    "GFT",
+    "Basis",
+    "DataBasis",
+    "Haar",
+    "RandomOrthogonal",
+    "ViewFFT",
+    "fitted_basis",
+    "make_basis",
+]
 
 _FIXED = (FFT, ViewFFT, DCT, Haar, RandomOrthogonal)
 _NAMES: dict[str, Callable[[], Basis]] = {
@@ -30,8 +42,10 @@ _NAMES: dict[str, Callable[[], Basis]] = {
 _PROTOCOL = ("fit", "forward", "inverse")
 
 
-def make_basis(basis: Any) -> Any:
+def make_basis(basis: Any, *, n_samples: int | None = None) -> Any:
     """Return a basis object for a name, or the object itself if it follows the protocol.
+
+    Given the number of samples, a named basis looks at no more neighbours than there are.
 
     Examples
     --------
@@ -41,7 +55,10 @@ def make_basis(basis: Any) -> Any:
     if isinstance(basis, str):
         if basis not in _NAMES:
             raise ValueError(f"unknown basis {basis!r}; the names are {', '.join(map(repr, _NAMES))}")
-        return _NAMES[basis]()
+        made = _NAMES[basis]()
+        if n_samples is not None and isinstance(made, GFT):
+            made.graph = graph_for(made.graph, n_samples)
+        return made
     missing = [member for member in _PROTOCOL if not callable(getattr(basis, member, None))]
     if isinstance(basis, type) or missing:
         raise TypeError(

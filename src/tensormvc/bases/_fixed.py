@@ -8,12 +8,11 @@ from typing import Any, Self
 import numpy as np
 from array_api_compat import device
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _ops
 from .._ops import Array
-from .._validation import as_real_array, check_memory
+from .._validation import as_real_array, check_memory, random_seed
 from .._views import Views
 from ._base import Basis, ConvertedMatrix, SampleModeBasis, apply_matrix
 
@@ -296,7 +295,8 @@ class RandomOrthogonal(_FixedBasis):
         n = self.mode_length_
         check_memory(3 * 8 * n * n, f"a random orthogonal transform of {n} samples", 'use basis="agft"')
         seed = random_state if self.random_state is None else self.random_state
-        q, r = np.linalg.qr(check_random_state(seed).standard_normal((n, n)))
+        rng = np.random.RandomState(random_seed(seed))
+        q, r = np.linalg.qr(rng.standard_normal((n, n)))
         self.matrix_: NDArray[np.float64] = (q * np.where(np.diag(r) < 0, -1.0, 1.0)).T
         self._converted = ConvertedMatrix(self.matrix_)
         return self

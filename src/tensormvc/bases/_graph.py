@@ -40,6 +40,14 @@ def working_graph(basis_graph: Any, views: Views, given: Any, sample_graph: Any,
     return basis_graph._build(views, n_clusters)
 
 
+def graph_for(name: str, n_samples: int) -> SampleGraph:
+    """Return the graph of a name, with fewer neighbours than its default where there are too few samples."""
+    graph = _GRAPHS[name]()
+    most = n_samples - (2 if isinstance(graph, GMCGraph) else 1)
+    graph.set_params(n_neighbors=max(1, min(graph.n_neighbors, most)))
+    return graph
+
+
 class DataBasis(SampleModeBasis):
     """A sample-mode basis that comes from the data, computed in the canonical order of the samples.
 

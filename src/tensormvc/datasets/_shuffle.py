@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from .._ops import is_sparse
+from .._validation import random_seed
 from ._lazy import RowSource
 
 
@@ -56,7 +56,7 @@ def shuffle_samples(
     if len(lengths) != 1:
         raise ValueError(f"views and labels must have the same number of samples, got {sorted(lengths)}")
     (n,) = lengths
-    rng = check_random_state(random_state)
+    rng = np.random.RandomState(random_seed(random_state))
     permutation = np.arange(n)
     # 0.29 · 100 is a little less than 29 in floating point.
     chosen = rng.permutation(n)[: int(np.floor(round(rate * n, 6)))]

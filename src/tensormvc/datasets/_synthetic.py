@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from sklearn.utils import check_random_state
+
+from .._validation import random_seed
 
 # Centres of clusters are on average this far apart, in any number of dimensions.
 _DISTANCE = 4.0
@@ -88,7 +89,7 @@ def make_multiview(
     if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise ValueError(f"dtype must be float32 or float64, got {kind}")
 
-    seed = check_random_state(random_state).randint(2**31 - 1, size=4)
+    seed = np.random.RandomState(random_seed(random_state)).randint(2**31 - 1, size=4)
     rng = np.random.default_rng(seed)
     y = np.repeat(np.arange(n_clusters, dtype=np.intp), _cluster_sizes(n_samples, n_clusters, imbalance))
     if shuffle:

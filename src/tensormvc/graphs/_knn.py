@@ -123,6 +123,7 @@ class SampleGraph(BaseEstimator):  # type: ignore[misc]
     """Base class of the graphs: `fit` makes `graph_`, in the order of the samples as given."""
 
     graph_: sp.csr_array
+    n_neighbors: int
 
     def fit(self, views: Any, *, n_clusters: int | None = None) -> Self:
         """Build the graph of the samples.

@@ -1,0 +1,103 @@
+"""k-means whose result depends on the points and the seed alone, not on threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._validation import random_seed
+
+_MAX_ITER = 300
+
+
+def kmeans(
+    points: NDArray[Any], n_clusters: int, *, n_init: int, random_state: Any = None
+) -> tuple[NDArray[np.intp], float]:
+    """Cluster points by Lloyd's rounds from several k-means++ starts; return the best labels and their inertia.
+
+    Distances are matrix products, and sums over points run in their order, so that the same points in the same order
+    give the same labels whatever the number of threads. An emptied cluster restarts at the point that is farthest
+    from its centre.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d)
+        The points.
+    n_clusters : int
+        k, at most n.
+    n_init : int
+        Starts.
+    random_state : int, RandomState instance or None
+        Seed of the starts.
+
+    Returns
+    -------
+    labels : ndarray of shape (n,)
+    inertia : float
+        Sum of squared distances to the centres.
+    """
+    points = np.ascontiguousarray(points, dtype=np.float64)
+    rng = np.random.RandomState(random_seed(random_state))
+    squares = np.einsum("ij,ij->i", points, points)
+    best: tuple[NDArray[np.intp], float] | None = None
+    for _ in range(n_init):
+        centres = _plus_plus(points, squares, n_clusters, rng)
+        labels, inertia = _lloyd(points, squares, centres)
+        # Starts that end in the same place differ by rounding: the first of them stays.
+        if best is None or inertia < best[1] * (1 - 1e-10):
+            best = labels, inertia
+    assert best is not None
+    return best
+
+
+def _squared_distances(
+    points: NDArray[np.float64], squares: NDArray[np.float64], centres: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    distances = points @ (-2 * centres.T)
+    distances += np.einsum("ij,ij->i", centres, centres)
+    distances += squares[:, None]
+    np.maximum(distances, 0, out=distances)
+    return distances
+
+
+def _plus_plus(
+    points: NDArray[np.float64], squares: NDArray[np.float64], k: int, rng: np.random.RandomState
+) -> NDArray[np.float64]:
+    """Draw starts far from each other: of a few candidates each, the one that leaves the least distance."""
+    n = len(points)
+    tries = 2 + int(np.log(k))
+    chosen = [int(rng.randint(n))]
+    nearest = _squared_distances(points, squares, points[chosen])[:, 0]
+    for _ in range(k - 1):
+        cumulative = np.cumsum(nearest)
+        draws = rng.uniform(size=tries) * cumulative[-1]
+        candidates = np.minimum(np.searchsorted(cumulative, draws), n - 1)
+        left = np.minimum(nearest[:, None], _squared_distances(points, squares, points[candidates]))
+        pick = int(np.argmin(left.sum(axis=0)))
+        chosen.append(int(candidates[pick]))
+        nearest = left[:, pick]
+    return points[chosen]
+
+
+def _lloyd(
+    points: NDArray[np.float64], squares: NDArray[np.float64], centres: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], float]:
+    k = len(centres)
+    labels = np.full(len(points), -1, dtype=np.intp)
+    for _ in range(_MAX_ITER):
+        distances = _squared_distances(points, squares, centres)
+        new = np.argmin(distances, axis=1)
+        own = distances[np.arange(len(points)), new]
+        counts = np.bincount(new, minlength=k)
+        for empty in np.flatnonzero(counts == 0):
+            farthest = int(np.argmax(np.where(counts[new] > 1, own, -1)))
+            counts[new[farthest]] -= 1
+            new[farthest], counts[empty], own[farthest] = empty, 1, 0
+        if np.array_equal(new, labels):
+            break
+        labels = new
+        sums = np.stack([np.bincount(labels, weights=column, minlength=k) for column in points.T], axis=1)
+        centres = sums / np.maximum(counts, 1)[:, None]
+    return labels, float(own.sum())

@@ -1,0 +1,57 @@
+"""What ASR-ETR and ESTMC share as estimators."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._kmeans import kmeans
+from .._views import Views
+from ._admm import Schedule
+from ._anchor_representation import AnchorRepresentation, principal_anchors
+from ._base import COUNT, POSITIVE, TensorClusterer
+
+_RESTARTS = 10
+# Anchors for each cluster, of the published grid {2, …, 8}.
+_LATENT_PER_CLUSTER = 2
+# Beyond this, rounding in float32 times the penalty parameter would drown the multipliers.
+_SINGLE_CAP = 1e4
+
+
+class AnchorRepresentationClusterer(TensorClusterer):
+    """n × l representations by anchors, k-means on their leading singular vectors."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **TensorClusterer._parameter_constraints,
+        "alpha": POSITIVE,
+        "n_latent": [*COUNT, None],
+    }
+
+    def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
+        basis = self._fit_basis(views, seed, sample_graph)
+        n_latent = self.n_latent or _LATENT_PER_CLUSTER * self.n_clusters
+        single = all(array.dtype == np.float32 for array in views.arrays)
+        penalty, ridge = self._penalty_and_ridge()
+        solver = AnchorRepresentation(
+            list(views.arrays),
+            basis,
+            penalty,
+            alpha=self.alpha,
+            ridge=ridge,
+            anchors=principal_anchors(views, n_latent),
+            dtype=np.float32 if single else np.float64,
+        )
+        caps = {"mu": _SINGLE_CAP, "rho": _SINGLE_CAP} if single else {"mu": 1e11, "rho": 1e13}
+        self._run(solver.step, Schedule({"mu": 1e-4, "rho": 1e-4}, caps), single_precision=single)
+        if self.keep == "all":
+            self.representation_ = views.to_given_order(solver.representation)
+        embedding = solver.embedding(self.n_clusters)
+        self.embedding_ = views.to_given_order(embedding)
+        return kmeans(embedding, self.n_clusters, n_init=_RESTARTS, random_state=seed)[0]
+
+    @abstractmethod
+    def _penalty_and_ridge(self) -> tuple[Any, float]:
+        """Return ψ and the weight of ‖Z‖²/2."""

@@ -1,0 +1,158 @@
+"""What the estimators share: from views to a fitted basis, from an embedding to labels."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils.validation import validate_data
+
+from .._validation import random_seed
+from .._views import Views, as_views
+from ..bases import DataBasis, ViewFFT, make_basis
+from ..graphs import check_sample_graph
+from ._admm import Step, run_admm
+
+# Up to this many samples the default basis is a full spectrum.
+_FULL_SPECTRUM_UP_TO = 4000
+
+POSITIVE = [Interval(Real, 0, None, closed="neither")]
+NOT_NEGATIVE = [Interval(Real, 0, None, closed="left")]
+COUNT = [Interval(Integral, 1, None, closed="left")]
+
+
+class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Base class of the methods: views in, labels out, in an order that nothing depends on.
+
+    A subclass has the parameters named in `_parameter_constraints`, and says in `_solve` how views become labels.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_clusters": COUNT,
+        "view_sizes": ["array-like", None],
+        "max_iter": COUNT,
+        "tol": NOT_NEGATIVE,
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+        "keep": [StrOptions({"all"}), None],
+    }
+
+    labels_: NDArray[np.intp]
+
+    def fit(self, views: Any, y: Any = None, *, sample_graph: Any = None) -> Self:
+        """Cluster the samples.
+
+        Parameters
+        ----------
+        views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
+            The views; `view_sizes` tells several in one array apart. Each sample is scaled to unit length in each.
+        y : ignored
+            Present for scikit-learn's convention.
+        sample_graph : array or sparse matrix of shape (n_samples, n_samples), optional
+            A graph over the samples to use instead of one that is built from the views.
+
+        Returns
+        -------
+        self
+        """
+        validate_parameter_constraints(
+            self._parameter_constraints, self.get_params(deep=False), caller_name=type(self).__name__
+        )
+        made = self._as_views(views)
+        n = made.n_samples
+        if n == 1:
+            raise ValueError(f"{type(self).__name__} needs more than 1 sample: n_samples=1")
+        if self.n_clusters > n:
+            raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n}: ask for at most {n}")
+        if hasattr(views, "shape"):
+            validate_data(self, views, skip_check_array=True)
+        if sample_graph is not None:
+            sample_graph = check_sample_graph(sample_graph, n)[made.order][:, made.order]
+        labels = self._solve(made, random_seed(self.random_state), sample_graph)
+        self.labels_ = made.to_given_order(tidy_labels(labels, made))
+        return self
+
+    @abstractmethod
+    def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
+        """Return labels in working order, and set what else is fitted."""
+
+    def _as_views(self, views: Any) -> Views:
+        return as_views(views, view_sizes=self.view_sizes)
+
+    def _run(self, step: Callable[[dict[str, float]], Step], schedule: Any, *, single_precision: bool = False) -> None:
+        """Run a solver to its end and keep how it went."""
+        run = run_admm(
+            step,
+            schedule,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            single_precision=single_precision,
+            callback=self.callback,
+            verbose=self.verbose,
+            name=type(self).__name__,
+        )
+        self.n_iter_: int = run.n_iter
+        self.converged_: bool = run.converged
+        self.history_ = run.history
+        if not run.converged and run.n_iter == self.max_iter:
+            warnings.warn(
+                f"{type(self).__name__} did not converge in {self.max_iter} rounds (residuals "
+                f"{run.history[-1].residuals}): raise max_iter, or tol={self.tol}",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class TensorClusterer(MultiViewClusterer):
+    """Base class of the methods that make a tensor low-rank under a basis."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **MultiViewClusterer._parameter_constraints,
+        "basis": [str, HasMethods(["fit", "forward", "inverse"])],
+    }
+
+    def _as_views(self, views: Any) -> Views:
+        adaptive: Any = self.basis == "auto" or make_basis(self.basis)
+        return as_views(
+            views,
+            view_sizes=self.view_sizes,
+            # A transform that looks at the order of the samples, or of the views, gets it as it is.
+            canonical=adaptive is True or isinstance(adaptive, DataBasis | ViewFFT),
+            keep_view_order=isinstance(adaptive, ViewFFT),
+        )
+
+    def _fit_basis(self, views: Views, seed: int, sample_graph: Any) -> Any:
+        """Fit the basis to the views, in their working order."""
+        basis = self.basis
+        if isinstance(basis, str):
+            if basis == "auto":
+                basis = "gft-sum" if views.n_samples <= _FULL_SPECTRUM_UP_TO else "agft"
+            basis = make_basis(basis, n_samples=views.n_samples)
+        elif hasattr(basis, "get_params"):
+            basis = clone(basis)
+        self.basis_ = basis.fit(views, n_clusters=self.n_clusters, random_state=seed, sample_graph=sample_graph)
+        return self.basis_
+
+
+def tidy_labels(labels: NDArray[Any], views: Views) -> NDArray[np.intp]:
+    """Give exact duplicates one label, and number the clusters by size, equal ones by their first sample."""
+    _, first, group = np.unique(views.row_keys, return_index=True, return_inverse=True)
+    labels = labels[first][group]
+    values, first, codes, counts = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
+    number = np.empty(len(values), dtype=np.intp)
+    number[np.lexsort((first, -counts))] = np.arange(len(values))
+    return number[codes]
