@@ -12,7 +12,7 @@ NAMES = {
     "tensormvc": [
         *["AGFT", "DCT", "FFT", "GFT", "Haar", "RandomOrthogonal", "ViewFFT"],
         *["GMCGraph", "SimGraph", "SumGraph", "ideal_graph"],
-        *["algebra", "datasets", "penalties", "published", "shrinkage", "testing"],
+        *["algebra", "datasets", "metrics", "penalties", "published", "shrinkage", "testing"],
     ],
     "tensormvc.algebra": [
         *["facewise_product", "gt_svd", "inverse_transform", "is_f_diagonal", "is_orthogonal", "mode3_product"],
@@ -21,6 +21,10 @@ NAMES = {
     "tensormvc.datasets": [
         *["DataError", "RowSource", "describe", "load_digits_views", "load_views", "make_multiview", "save_views"],
         "shuffle_samples",
+    ],
+    "tensormvc.metrics": [
+        *["ari", "clustering_accuracy", "clustering_report", "nmi"],
+        *["pairwise_f_score", "pairwise_precision_recall", "purity"],
     ],
     "tensormvc.penalties": [
         *["ETP", "ETR", "GammaNorm", "Geman", "Laplace", "Log", "MCP", "Nuclear", "Penalty", "SCAD", "SchattenP"],

@@ -1,0 +1,399 @@
+"""How well a clustering agrees with known classes: ACC, NMI, purity, pairwise F-score and ARI.
+
+Everything is computed from the table of counts "class i met cluster j", of which only the entries that are not 0
+are kept. Counts and pairs are integers of any size. No value depends on the names of the labels or on the
+order of the samples, not even by rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite_matching
+
+__all__ = [
+    "ari",
+    "clustering_accuracy",
+    "clustering_report",
+    "nmi",
+    "pairwise_f_score",
+    "pairwise_precision_recall",
+    "purity",
+]
+
+_Integers = npt.NDArray[np.int64]
+
+# A table with more entries than this is matched without its zeros.
+_MAX_DENSE_ENTRIES = 10**6
+
+_AVERAGES: dict[str, Callable[[float, float], float]] = {
+    "arithmetic": lambda a, b: (a + b) / 2,
+    "geometric": lambda a, b: math.sqrt(a * b),
+    "max": max,
+    "min": min,
+}
+
+
+class _Table(NamedTuple):
+    """The entries of a contingency table that are not 0, and its two margins."""
+
+    rows: _Integers
+    columns: _Integers
+    counts: _Integers
+    class_sizes: _Integers
+    cluster_sizes: _Integers
+
+    @property
+    def n_samples(self) -> int:
+        return int(self.class_sizes.sum())
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA does not say whether it differs from itself
+        return True
+    except ValueError:  # an array, refused later
+        return False
+
+
+def _as_labels(labels: Any, name: str) -> npt.NDArray[Any]:
+    """Return labels as a 1-D array; strings in a list stay beside numbers and NaN as what they are."""
+    if np.ma.is_masked(labels):
+        raise ValueError(f"{name} of shape {np.shape(labels)} has masked entries; every sample needs a label")
+    if hasattr(labels, "detach"):
+        labels = labels.detach().cpu()
+    try:
+        array = np.asarray(labels)
+    except ValueError as error:
+        raise ValueError(f"{name} is ragged; expected one label a sample, shape (n_samples,)") from error
+    if not hasattr(labels, "dtype") and array.dtype.kind in "US":
+        array = np.asarray(labels, dtype=object)
+    if array.ndim != 1:
+        remedy = f"; pass {name}.ravel()" if array.ndim == 2 and 1 in array.shape else ""
+        raise ValueError(f"{name} has shape {array.shape}; expected one label a sample, shape (n_samples,){remedy}")
+    if array.size == 0:
+        raise ValueError(f"{name} is empty: its shape is {array.shape}")
+    return array
+
+
+def _codes(array: npt.NDArray[Any], name: str) -> _Integers:
+    """Return the labels as integers 0, 1, …; a missing label is an error."""
+    if array.dtype.kind in "biufcSUmM":
+        if array.dtype.kind in "fcmM":
+            _refuse_missing(np.isnat(array) if array.dtype.kind in "mM" else np.isnan(array), name)
+        return np.unique(array, return_inverse=True)[1].astype(np.int64, copy=False)
+    values = array.astype(object).tolist()
+    _refuse_missing(np.fromiter(map(_is_missing, values), dtype=bool, count=len(values)), name)
+    numbers: dict[Any, int] = {}
+    try:
+        return np.fromiter((numbers.setdefault(v, len(numbers)) for v in values), dtype=np.int64, count=len(values))
+    except TypeError as error:
+        raise TypeError(f"{name} has labels that cannot be compared: {error}") from error
+
+
+def _refuse_missing(missing: npt.NDArray[np.bool_], name: str) -> None:
+    if missing.any():
+        raise ValueError(
+            f"{name} of shape {missing.shape} has {int(missing.sum())} missing labels (NaN or None), "
+            f"the first for sample {int(missing.argmax())}; leave these samples out of both"
+        )
+
+
+def _table(y: Any, labels: Any) -> _Table:
+    first, second = _as_labels(y, "y"), _as_labels(labels, "labels")
+    if first.shape != second.shape:
+        raise ValueError(f"y has shape {first.shape} and labels has shape {second.shape}; they must be equally long")
+    classes, clusters = _codes(first, "y"), _codes(second, "labels")
+    cluster_sizes = np.bincount(clusters)
+    # The product is at most n², which is in range up to three thousand million samples.
+    cells, counts = np.unique(classes * cluster_sizes.size + clusters, return_counts=True)
+    rows, columns = np.divmod(cells, cluster_sizes.size)
+    return _Table(rows, columns, counts, np.bincount(classes), cluster_sizes)
+
+
+def _match(rows: _Integers, columns: _Integers, counts: _Integers) -> int:
+    """Return the greatest sum of counts with at most one in each row and each column."""
+    row_names, rows = np.unique(rows, return_inverse=True)
+    column_names, columns = np.unique(columns, return_inverse=True)
+    if row_names.size > column_names.size:
+        rows, columns, row_names, column_names = columns, rows, column_names, row_names
+    shape = (row_names.size, column_names.size)
+    if shape[0] * shape[1] <= _MAX_DENSE_ENTRIES:
+        dense = np.zeros(shape, dtype=np.int64)
+        dense[rows, columns] = counts
+        return int(dense[linear_sum_assignment(dense, maximize=True)].sum())
+    # A row may stay alone: it is then matched with a column of its own. All weights are 1 too large, since the
+    # sparse matching takes a 0 for the absence of an edge.
+    alone = np.arange(shape[0])
+    weights = sp.csr_array(
+        (
+            np.concatenate([counts + 1, np.ones_like(alone)]).astype(np.float64),
+            (np.concatenate([rows, alone]), np.concatenate([columns, shape[1] + alone])),
+        ),
+        shape=(shape[0], shape[1] + shape[0]),
+    )
+    return int(weights[min_weight_full_bipartite_matching(weights, maximize=True)].sum()) - shape[0]
+
+
+def _accuracy(table: _Table) -> float:
+    # Classes and clusters that never meet, not even through others, are matched apart from each other.
+    n_classes, n_clusters = table.class_sizes.size, table.cluster_sizes.size
+    n_nodes = n_classes + n_clusters
+    links = sp.csr_array((table.counts, (table.rows, n_classes + table.columns)), shape=(n_nodes, n_nodes))
+    n_parts, part_of_node = connected_components(links, directed=False)
+    part = part_of_node[table.rows]
+    order = np.argsort(part, kind="stable")
+    starts = np.searchsorted(part[order], np.arange(n_parts))
+    # One class with any number of clusters, or the reverse: the largest count is the best match.
+    sides = np.stack([np.bincount(p, minlength=n_parts) for p in np.split(part_of_node, [n_classes])])
+    is_star = sides.min(axis=0) == 1
+    matched = int(np.maximum.reduceat(table.counts[order], starts)[is_star].sum())
+    ends = np.append(starts[1:], order.size)
+    for i in np.flatnonzero(~is_star):
+        entries = order[starts[i] : ends[i]]
+        matched += _match(table.rows[entries], table.columns[entries], table.counts[entries])
+    return matched / table.n_samples
+
+
+def _entropy(sizes: _Integers) -> float:
+    n = int(sizes.sum())
+    return math.fsum((sizes / n * np.log(n / sizes)).tolist())
+
+
+def _nmi(table: _Table, average: str = "arithmetic") -> float:
+    if min(table.class_sizes.size, table.cluster_sizes.size) == 1:
+        return 0.0
+    n = table.n_samples
+    by_chance = table.class_sizes[table.rows] * table.cluster_sizes[table.columns]
+    information = math.fsum((table.counts / n * np.log(table.counts * n / by_chance)).tolist())
+    normaliser = _AVERAGES[average](_entropy(table.class_sizes), _entropy(table.cluster_sizes))
+    return min(max(information / normaliser, 0.0), 1.0)
+
+
+def _purity(table: _Table) -> float:
+    largest = np.zeros_like(table.cluster_sizes)
+    np.maximum.at(largest, table.columns, table.counts)
+    return int(largest.sum()) / table.n_samples
+
+
+def _pairs(sizes: _Integers) -> int:
+    return int((sizes * (sizes - 1)).sum()) // 2
+
+
+def _pair_counts(table: _Table) -> tuple[int, int, int]:
+    """Return how many pairs are together in both, in the classes, and in the clusters."""
+    return _pairs(table.counts), _pairs(table.class_sizes), _pairs(table.cluster_sizes)
+
+
+def _f_score(table: _Table) -> float:
+    both, in_classes, in_clusters = _pair_counts(table)
+    return 2 * both / (in_classes + in_clusters) if in_classes + in_clusters else 0.0
+
+
+def _ari(table: _Table) -> float:
+    # With the integers of Python the numerator, the denominator and a value of 1 are exact.
+    both, in_classes, in_clusters = _pair_counts(table)
+    n_pairs = table.n_samples * (table.n_samples - 1) // 2
+    expected = in_classes * in_clusters
+    denominator = (in_classes + in_clusters) * n_pairs - 2 * expected
+    return 2 * (both * n_pairs - expected) / denominator if denominator else 0.0
+
+
+def clustering_accuracy(y: Any, labels: Any) -> float:
+    """Return the share of samples that are right under the best one-to-one matching of clusters and classes.
+
+    The numbers of clusters and classes may differ. What is left over is matched with nothing, and its samples count
+    as wrong.
+
+    Parameters
+    ----------
+    y : array of shape (n_samples,)
+        The classes, of any type.
+    labels : array of shape (n_samples,)
+        The clusters, of any type, compared with `y` by position.
+
+    Returns
+    -------
+    float in (0, 1]
+
+    Examples
+    --------
+    >>> from tensormvc.metrics import clustering_accuracy
+    >>> clustering_accuracy(["a", "a", "b", "b"], [1, 1, 0, 1])
+    0.75
+    """
+    return _accuracy(_table(y, labels))
+
+
+def nmi(y: Any, labels: Any, average: str = "arithmetic") -> float:
+    """Return the mutual information of classes and clusters, divided by an average of their entropies.
+
+    Publications differ in the average: name the one used beside a value. With one class or one cluster
+    the value is 0.
+
+    Parameters
+    ----------
+    y : array of shape (n_samples,)
+        The classes, of any type.
+    labels : array of shape (n_samples,)
+        The clusters, of any type, compared with `y` by position.
+    average : {"arithmetic", "geometric", "max", "min"}, default="arithmetic"
+        The average of the two entropies. "max" gives the lowest value, "min" the highest.
+
+    Returns
+    -------
+    float in [0, 1]
+
+    Examples
+    --------
+    >>> from tensormvc.metrics import nmi
+    >>> y, labels = [0, 0, 1, 1], [0, 1, 2, 2]
+    >>> round(nmi(y, labels), 4), round(nmi(y, labels, average="max"), 4)
+    (0.8, 0.6667)
+    """
+    if average not in _AVERAGES:
+        raise ValueError(f"unknown average {average!r}; the names are {', '.join(map(repr, _AVERAGES))}")
+    return _nmi(_table(y, labels), average)
+
+
+def purity(y: Any, labels: Any) -> float:
+    """Return the share of samples that are of the most frequent class of their cluster.
+
+    It grows with the number of clusters: clusters of one sample each have purity 1.
+
+    Parameters
+    ----------
+    y : array of shape (n_samples,)
+        The classes, of any type.
+    labels : array of shape (n_samples,)
+        The clusters, of any type, compared with `y` by position.
+
+    Returns
+    -------
+    float in (0, 1]
+
+    Examples
+    --------
+    >>> from tensormvc.metrics import purity
+    >>> purity([0, 0, 1, 1], [0, 1, 2, 2]), purity([0, 1, 2, 2], [0, 0, 1, 1])
+    (1.0, 0.75)
+    """
+    return _purity(_table(y, labels))
+
+
+def pairwise_precision_recall(y: Any, labels: Any) -> tuple[float, float]:
+    """Return the precision and the recall of the pairs of samples that are put together.
+
+    Precision is the share of the pairs within clusters that are of one class; without any pair it is 1. Recall is
+    the share of the pairs within classes that are in one cluster; without any pair it is 0.
+
+    Parameters
+    ----------
+    y : array of shape (n_samples,)
+        The classes, of any type.
+    labels : array of shape (n_samples,)
+        The clusters, of any type, compared with `y` by position.
+
+    Returns
+    -------
+    precision, recall : float in [0, 1]
+
+    Examples
+    --------
+    >>> from tensormvc.metrics import pairwise_precision_recall
+    >>> pairwise_precision_recall([0, 0, 1, 1], [0, 1, 2, 2])
+    (1.0, 0.5)
+    """
+    both, in_classes, in_clusters = _pair_counts(_table(y, labels))
+    return both / in_clusters if in_clusters else 1.0, both / in_classes if in_classes else 0.0
+
+
+def pairwise_f_score(y: Any, labels: Any) -> float:
+    """Return the harmonic mean of the precision and the recall of pairs, see `pairwise_precision_recall`.
+
+    Where every class or every cluster is a single sample, the value is 0.
+
+    Parameters
+    ----------
+    y : array of shape (n_samples,)
+        The classes, of any type.
+    labels : array of shape (n_samples,)
+        The clusters, of any type, compared with `y` by position.
+
+    Returns
+    -------
+    float in [0, 1]
+
+    Examples
+    --------
+    >>> from tensormvc.metrics import pairwise_f_score
+    >>> round(pairwise_f_score([0, 0, 1, 1], [0, 1, 2, 2]), 4)
+    0.6667
+    """
+    return _f_score(_table(y, labels))
+
+
+def ari(y: Any, labels: Any) -> float:
+    """Return the Rand index adjusted for chance: 1 for equal partitions, 0 on average for random ones.
+
+    Where either side is one cluster, or every sample on its own, the value is 0, also if both sides are the same.
+    (scikit-learn gives 1 there.)
+
+    Parameters
+    ----------
+    y : array of shape (n_samples,)
+        The classes, of any type.
+    labels : array of shape (n_samples,)
+        The clusters, of any type, compared with `y` by position.
+
+    Returns
+    -------
+    float in [-0.5, 1]
+
+    Examples
+    --------
+    >>> from tensormvc.metrics import ari
+    >>> ari([0, 0, 1, 1], ["x", "x", "y", "y"]), ari([0, 0, 1, 1], [0, 1, 0, 1])
+    (1.0, -0.5)
+    """
+    return _ari(_table(y, labels))
+
+
+def clustering_report(y: Any, labels: Any) -> dict[str, float]:
+    """Return the five usual measures of a clustering against known classes.
+
+    Parameters
+    ----------
+    y : array of shape (n_samples,)
+        The classes, of any type.
+    labels : array of shape (n_samples,)
+        The clusters, of any type, compared with `y` by position.
+
+    Returns
+    -------
+    dict
+        "ACC" (`clustering_accuracy`), "NMI" (`nmi`, with the arithmetic mean), "Purity" (`purity`), "F-score"
+        (`pairwise_f_score`) and "ARI" (`ari`), in this order. All are in [0, 1], except that ARI can be negative.
+
+    Examples
+    --------
+    >>> from tensormvc.metrics import clustering_report
+    >>> report = clustering_report([0, 0, 1, 1], [0, 1, 2, 2])
+    >>> {name: round(value, 4) for name, value in report.items()}
+    {'ACC': 0.75, 'NMI': 0.8, 'Purity': 1.0, 'F-score': 0.6667, 'ARI': 0.5714}
+    """
+    table = _table(y, labels)
+    return {
+        "ACC": _accuracy(table),
+        "NMI": _nmi(table),
+        "Purity": _purity(table),
+        "F-score": _f_score(table),
+        "ARI": _ari(table),
+    }
