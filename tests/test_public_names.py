@@ -30,7 +30,7 @@ NAMES = {
         *["ETP", "ETR", "GammaNorm", "Geman", "Laplace", "Log", "MCP", "Nuclear", "Penalty", "SCAD", "SchattenP"],
         "make_penalty",
     ],
-    "tensormvc.published": ["ReweightedETR"],
+    "tensormvc.published": ["PublishedResult", "ReweightedETR", "asr_etr", "tlspnm", "tsvd_mvc"],
     "tensormvc.shrinkage": ["l21_shrink", "low_rank_shrink", "shrink_slices"],
     "tensormvc.testing": ["check_basis", "check_penalty"],
 }
