@@ -154,7 +154,7 @@ def test_missing_views_are_zero_rows():
         (np.ones(3), ValueError, "reshape"),
         ([np.ones((0, 2))], ValueError, "view 0 is empty"),
         ([np.ones((3, 0))], ValueError, "view 0 is empty"),
-        ([np.ones((3, 2), complex)], TypeError, "complex data"),
+        ([np.ones((3, 2), complex)], ValueError, "Complex data not supported: view 0"),
         ([np.array([["a", "b"]] * 3)], TypeError, "not numeric"),
         ([np.array([[{}, 1]] * 3)], TypeError, "not numbers"),
         ([np.ones((3, 2)), np.array([[1, 2], [3, np.nan], [5, 6]])], ValueError, "view 1 .*row 1, column 1"),

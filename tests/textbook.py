@@ -247,3 +247,73 @@ def anchor_basis(graph):
     normalised = np.diag(graph.sum(axis=1) ** -0.5) @ graph @ np.diag(graph.sum(axis=0) ** -0.5)
     left, s, _ = np.linalg.svd(normalised, full_matrices=False)
     return left[:, s > 1e-5], s[s > 1e-5]
+
+
+def shrink_columns(matrices, threshold):
+    """Scale every column, stacked over the matrices, by max(0, 1 − τ/length)."""
+    out = [np.array(matrix) for matrix in matrices]
+    for j in range(out[0].shape[1]):
+        length = np.sqrt(sum(np.sum(matrix[:, j] ** 2) for matrix in matrices))
+        scale = max(0.0, 1 - threshold / length) if length > 0 else 0.0
+        for matrix in out:
+            matrix[:, j] = scale * matrix[:, j]
+    return out
+
+
+def shrink_with(tensor, forward, inverse, prox):
+    """Algorithm 2 under any real, orthonormal transform."""
+    slices = forward(tensor)
+    return inverse(np.array([shrink_matrix(s, prox) for s in slices]))
+
+
+def self_representation(views, shrink, lam, rounds, mu, rho, stacked):
+    """t-SVD-MVC (stacked errors, ρ by itself) or TLSpNM (ρ = None), in the d × n convention; returns Z and G."""
+    x = [view.T for view in views]
+    m, n = len(x), x[0].shape[1]
+    z = [np.zeros((n, n)) for _ in x]
+    g, w = [np.zeros((n, n)) for _ in x], [np.zeros((n, n)) for _ in x]
+    e, y = [np.zeros(a.shape) for a in x], [np.zeros(a.shape) for a in x]
+    for _ in range(rounds):
+        r = mu if rho is None else rho
+        for v in range(m):
+            k = x[v].T @ x[v]
+            right = (x[v].T @ (y[v] - mu * e[v]) + mu * k - w[v]) / r + g[v]
+            z[v] = np.linalg.solve(np.eye(n) + mu / r * k, right)
+        residuals = [x[v] - x[v] @ z[v] for v in range(m)]
+        targets = [residuals[v] + y[v] / mu for v in range(m)]
+        if stacked:
+            e = shrink_columns(targets, lam / mu)
+        else:
+            e = [shrink_columns([target], lam / mu)[0] for target in targets]
+        for v in range(m):
+            y[v] = y[v] + mu * (residuals[v] - e[v])
+        tensor = np.stack([z[v] + w[v] / r for v in range(m)], axis=2)
+        low = shrink(tensor, 1 / r)
+        g = [low[:, :, v] for v in range(m)]
+        for v in range(m):
+            w[v] = w[v] + r * (z[v] - g[v])
+        mu, rho = 2 * mu, None if rho is None else 2 * rho
+    return np.stack(z, axis=2), np.stack(g, axis=2)
+
+
+def anchor_representation(views, anchors, shrink, alpha, gamma, rounds, mu, rho):
+    """ASR-ETR with the identity for a Laplacian (ESTMC: γ = 0), samples in rows; returns Z, J and A."""
+    m, n, latent = len(views), len(views[0]), len(anchors[0])
+    a = [np.array(anchor) for anchor in anchors]
+    z, j, w = ([np.zeros((n, latent)) for _ in views] for _ in range(3))
+    e, y = [np.zeros(x.shape) for x in views], [np.zeros(x.shape) for x in views]
+    for _ in range(rounds):
+        for v in range(m):
+            z[v] = ((y[v] + mu * (views[v] - e[v])) @ a[v].T + rho * j[v] - w[v]) / (2 * gamma + mu + rho)
+        residuals = [views[v] - z[v] @ a[v] for v in range(m)]
+        e = [part.T for part in shrink_columns([(residuals[v] + y[v] / mu).T for v in range(m)], alpha / mu)]
+        for v in range(m):
+            y[v] = y[v] + mu * (residuals[v] - e[v])
+        low = shrink(np.stack([z[v] + w[v] / rho for v in range(m)], axis=2), 1 / rho)
+        j = [low[:, :, v] for v in range(m)]
+        for v in range(m):
+            w[v] = w[v] + rho * (z[v] - j[v])
+            left, _, right = np.linalg.svd(z[v].T @ (y[v] + mu * (views[v] - e[v])), full_matrices=False)
+            a[v] = left @ right
+        mu, rho = 2 * mu, 2 * rho
+    return np.stack(z, axis=2), np.stack(j, axis=2), a

@@ -308,11 +308,11 @@ def _check_view(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
     if isinstance(part, np.ndarray) and part.dtype == object:
         try:
             part = part.astype(np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(f"{name} holds objects that are not numbers") from None
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} holds objects that are not numbers: {error}") from None
     kind = part.dtype.kind if hasattr(part.dtype, "kind") else ("c" if part.is_complex() else "f")
     if kind == "c":
-        raise TypeError(f"{name}: complex data is not supported ({part.dtype}); pass real numbers")
+        raise ValueError(f"Complex data not supported: {name} has the type {part.dtype}; pass real numbers")
     if kind not in "biuf":
         raise TypeError(f"{name} has the type {part.dtype}, which is not numeric")
     if len(part.shape) != 2:
@@ -320,8 +320,10 @@ def _check_view(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
             f"{name} has {len(part.shape)} dimensions (shape {tuple(part.shape)}); a view is (n_samples, n_features): "
             "reshape it, with X.reshape(-1, 1) for a single feature"
         )
-    if part.shape[0] == 0 or part.shape[1] == 0:
-        raise ValueError(f"{name} is empty: its shape is {tuple(part.shape)}")
+    for count, what in zip(part.shape, ("sample(s)", "feature(s)"), strict=True):
+        if count == 0:
+            shape = tuple(part.shape)
+            raise ValueError(f"{name} is empty: 0 {what} (shape={shape}) while a minimum of 1 is required.")
     n = part.shape[0]
     values = part.data if is_sparse(part) else part
     if is_sparse(part) or isinstance(part, np.ndarray):

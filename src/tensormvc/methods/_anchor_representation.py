@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 from .._executors import InMemory
 from .._ops import is_sparse
@@ -163,15 +164,27 @@ def principal_anchors(views: Views, n_latent: int) -> list[NDArray[np.float64]]:
 
 
 def _principal_directions(part: Any, n_latent: int, views: Views) -> NDArray[np.float64]:
-    def gram(block: slice) -> NDArray[np.float64]:
-        product = part[block].T @ part[block]
-        return np.asarray(product.toarray() if is_sparse(product) else product)
-
-    values, vectors = np.linalg.eigh(InMemory(views.n_samples).sum(gram))
-    values, vectors = values[::-1], np.ascontiguousarray(vectors[:, ::-1])
-    scale = max(float(values[0]), np.finfo(np.float64).tiny)
-    settle(-values / scale, vectors, lambda count: (part @ vectors).T @ views.probes(count))
-    anchors = np.zeros((n_latent, part.shape[1]))
-    kept = min(n_latent, part.shape[1])
-    anchors[:kept] = vectors[:, :kept].T
+    """Return the leading right singular vectors of a view as rows, through the Gram matrix of its smaller side."""
+    n, d = part.shape
+    kept = min(n_latent, n, d)
+    if d <= n:
+        squares, vectors = _leading(InMemory(n).sum(lambda block: _dense(part[block].T @ part[block])), kept)
+    else:
+        squares, left = _leading(_dense(part @ part.T), kept)
+        vectors = _dense(part.T @ left) / np.sqrt(np.maximum(squares, np.finfo(np.float64).tiny))
+    scale = max(float(squares[0]), np.finfo(np.float64).tiny)
+    settle(-squares / scale, vectors, lambda count: _dense(part @ vectors).T @ views.probes(count))
+    anchors = np.zeros((n_latent, d))
+    anchors[:kept] = vectors.T
     return anchors
+
+
+def _dense(matrix: Any) -> NDArray[np.float64]:
+    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
+
+
+def _leading(gram: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the largest eigenvalues of a Gram matrix and their vectors, descending."""
+    size = len(gram)
+    values, vectors = eigh(gram, subset_by_index=[size - count, size - 1], overwrite_a=True, check_finite=False)
+    return values[::-1], np.ascontiguousarray(vectors[:, ::-1])

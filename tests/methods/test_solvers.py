@@ -1,0 +1,175 @@
+"""The solvers against their sections of the specification, written out as loops."""
+
+import numpy as np
+import pytest
+
+import tensormvc as tm
+from tensormvc._views import as_views
+from tensormvc.bases import make_basis
+from tensormvc.methods._admm import Schedule, Step, run_admm
+from tensormvc.methods._anchor_representation import AnchorRepresentation, principal_anchors
+from tensormvc.methods._self_representation import SelfRepresentation
+from tensormvc.penalties import ETR, Log, Nuclear
+
+from .. import textbook
+
+BASES = ["fft", "dct", "gft-sum", "agft"]
+
+
+def problem(seed=0, n=40, dims=(6, 60, 9)):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, size=n)
+    views = as_views([rng.normal(size=(3, d))[y] * 2 + rng.normal(size=(n, d)) for d in dims])
+    return views, list(views.arrays)
+
+
+def textbook_shrink(basis, penalty):
+    """A shrinkage by one SVD a slice, under the basis."""
+
+    def shrink(tensor, threshold):
+        def prox(s):
+            return float(penalty.prox(np.array([s]), threshold)[0])
+
+        return textbook.shrink_with(tensor, basis.forward, basis.inverse, prox)
+
+    return shrink
+
+
+def relative(a, b):
+    return np.linalg.norm(a - b) / np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("name", BASES)
+@pytest.mark.parametrize("rounds", [1, 2, 6, 12])
+def test_tsvd_mvc(name, rounds):
+    views, parts = problem()
+    basis = make_basis(name).fit(views)
+    solver = SelfRepresentation(parts, basis, Nuclear(), 0.5, stacked=True)
+    run_admm(solver.step, Schedule({"mu": 1e-2, "rho": 2e-2}, {"mu": 1e9, "rho": 1e9}), max_iter=rounds, tol=0)
+    z, g = textbook.self_representation(parts, textbook_shrink(basis, Nuclear()), 0.5, rounds, 1e-2, 2e-2, stacked=True)
+    assert relative(solver.representation, z) < 1e-9
+    assert np.linalg.norm(solver.low_rank - g) <= 1e-9 * np.linalg.norm(z)
+
+
+@pytest.mark.parametrize("name", BASES)
+@pytest.mark.parametrize("rounds", [1, 2, 6])
+def test_tlspnm(name, rounds):
+    views, parts = problem()
+    basis = make_basis(name).fit(views)
+    solver = SelfRepresentation(parts, basis, Log(), 0.2, stacked=False)
+    run_admm(solver.step, Schedule({"mu": 1e-2}, {"mu": 1e9}), max_iter=rounds, tol=0)
+    z, g = textbook.self_representation(parts, textbook_shrink(basis, Log()), 0.2, rounds, 1e-2, None, stacked=False)
+    assert relative(solver.representation, z) < 1e-9
+    assert np.linalg.norm(solver.low_rank - g) <= 1e-9 * np.linalg.norm(z)
+
+
+@pytest.mark.parametrize("name", BASES)
+@pytest.mark.parametrize("gamma", [0.0, 0.01])
+@pytest.mark.parametrize("latent", [4, 8])
+def test_anchor_methods(name, gamma, latent):
+    views, parts = problem()
+    basis = make_basis(name).fit(views)
+    anchors = principal_anchors(views, latent)
+    for anchor in anchors:
+        kept = min(anchor.shape)
+        np.testing.assert_allclose(anchor[:kept] @ anchor[:kept].T, np.eye(kept), atol=1e-12)
+    solver = AnchorRepresentation(parts, basis, ETR(1.0), alpha=0.1, ridge=2 * gamma, anchors=anchors)
+    schedule = Schedule({"mu": 1e-2, "rho": 1e-2}, {"mu": 1e9, "rho": 1e9})
+    for rounds in (1, 2, 7):
+        run_admm(solver.step, schedule, max_iter=rounds, tol=0)
+        solver = AnchorRepresentation(parts, basis, ETR(1.0), alpha=0.1, ridge=2 * gamma, anchors=anchors)
+        schedule = Schedule({"mu": 1e-2, "rho": 1e-2}, {"mu": 1e9, "rho": 1e9})
+        run_admm(solver.step, schedule, max_iter=rounds, tol=0)
+        shrink = textbook_shrink(basis, ETR(1.0))
+        z, j, a = textbook.anchor_representation(parts, anchors, shrink, 0.1, gamma, rounds, 1e-2, 1e-2)
+        assert relative(solver.representation, z) < 1e-9
+        assert np.linalg.norm(solver.low_rank - j) <= 1e-9 * np.linalg.norm(z)
+        for ours, theirs in zip(solver.anchors, a, strict=True):
+            # A surplus anchor has no direction of its own: only what acts on the representation is compared.
+            kept = min(ours.shape)
+            assert relative(ours[:kept], theirs[:kept]) < 1e-8
+
+
+def test_embedding_is_the_svd():
+    views, parts = problem()
+    basis = make_basis("gft-sum").fit(views)
+    solver = AnchorRepresentation(parts, basis, ETR(), alpha=0.5, ridge=0.0, anchors=principal_anchors(views, 4))
+    run_admm(solver.step, Schedule({"mu": 1e-4, "rho": 1e-4}, {"mu": 1e11, "rho": 1e13}), max_iter=20, tol=1e-7)
+    stacked = np.concatenate([solver.representation[:, :, v] for v in range(3)], axis=1)
+    expected = np.linalg.svd(stacked, full_matrices=False)[0][:, :3]
+    ours = solver.embedding(3)
+    np.testing.assert_allclose(np.abs(np.sum(expected * ours, axis=0)), 1, atol=1e-9)
+
+
+def test_row_blocks_change_nothing_but_rounding(monkeypatch):
+    views, parts = problem()
+    basis = make_basis("agft").fit(views)
+    results = []
+    for size in (4096, 7):
+        monkeypatch.setattr("tensormvc._views._MIN_ROW_BLOCK", size)
+        solver = AnchorRepresentation(parts, basis, ETR(1.0), alpha=0.1, ridge=0.0, anchors=principal_anchors(views, 4))
+        run_admm(solver.step, Schedule({"mu": 1e-2, "rho": 1e-2}, {"mu": 1e9, "rho": 1e9}), max_iter=8, tol=0)
+        results.append(solver.representation)
+    assert relative(results[1], results[0]) < 1e-9
+
+
+# The driver.
+
+
+def test_driver_stops_records_and_calls_back(capsys):
+    seen = []
+    run = run_admm(
+        lambda penalties: Step({"gap": penalties["mu"] ** -1}, stop=1 / penalties["mu"]),
+        Schedule({"mu": 1.0}, {"mu": 64.0}),
+        max_iter=50,
+        tol=0.02,
+        callback=seen.append,
+        verbose=1,
+        name="Test",
+    )
+    assert run.converged
+    assert [record.penalties["mu"] for record in run.history] == [1, 2, 4, 8, 16, 32, 64]
+    assert len(seen) == 6
+    assert "Test  round   1  gap 1.00e+00" in capsys.readouterr().out
+    stopped = run_admm(
+        lambda penalties: Step({"gap": 1.0}, stop=1.0),
+        Schedule({"mu": 1.0}, {"mu": 64.0}),
+        max_iter=50,
+        tol=0.0,
+        callback=lambda record: record.iteration == 3,
+    )
+    assert stopped.n_iter == 3
+    assert not stopped.converged
+
+
+def test_driver_refuses_what_is_not_finite():
+    with pytest.raises(FloatingPointError, match="round 1 is not finite"):
+        run_admm(
+            lambda penalties: Step({"gap": np.nan}, stop=np.nan), Schedule({"mu": 1.0}, {"mu": 1.0}), max_iter=5, tol=0
+        )
+
+
+def test_driver_stops_when_single_precision_stalls():
+    run = run_admm(
+        lambda penalties: Step({"gap": 1e-3}, stop=1e-3),
+        Schedule({"mu": 1.0}, {"mu": 2.0}),
+        max_iter=100,
+        tol=1e-7,
+        single_precision=True,
+    )
+    assert run.converged
+    assert run.n_iter == 11
+
+
+def test_interruption_propagates():
+    def interrupted(penalties):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_admm(interrupted, Schedule({"mu": 1.0}, {"mu": 2.0}), max_iter=5, tol=0)
+
+
+def test_estimators_use_the_view_order_that_contents_decide():
+    views, _ = tm.datasets.load_digits_views(60)
+    model = tm.ESTMC(10, random_state=0, keep="all").fit(views)
+    assert model.representation_.shape == (60, 20, 4)
