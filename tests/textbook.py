@@ -317,3 +317,59 @@ def anchor_representation(views, anchors, shrink, alpha, gamma, rounds, mu, rho)
             a[v] = left @ right
         mu, rho = 2 * mu, 2 * rho
     return np.stack(z, axis=2), np.stack(j, axis=2), a
+
+
+def kernel_features(points, anchors):
+    distances = squared_distances(points, anchors)
+    sigma = 2 * np.mean([np.sqrt(min(row)) for row in distances])
+    kernel = np.array([[np.exp(-value / (2 * sigma**2)) for value in row] for row in distances])
+    return kernel - np.mean(kernel, axis=0), sigma
+
+
+def late_fusion_round(state, features, f, matrix, lam, gamma, beta1, beta2, beta3):
+    """One round of TLRLF4MVC: every projection an n × n matrix; returns the new state and the four residuals."""
+    b, b_hat, c, y, q1, q2, q3 = state
+    n, d, m = b.shape
+    new = np.empty_like(b)
+    for v in range(m):
+        p = features[v]
+        ridge = p @ np.linalg.inv(p.T @ p + lam * np.eye(p.shape[1])) @ p.T
+        for i in range(n):
+            for j in range(d):
+                pulls = beta1 * b_hat[i, j] - q1[i, j, v] + beta2 * c[i, j, v] - q2[i, j, v]
+                pulls += beta3 * y[i, j, v] - q3[i, j, v]
+                new[i, j, v] = (pulls + ridge[i] @ b[:, j, v]) / (beta1 + beta2 + beta3 + 1)
+    b_hat = sum(new[:, :, v] + q1[:, :, v] / beta1 for v in range(m)) / m
+    c = shrink_tensor(new + q2 / beta2, matrix, lambda s: max(0.0, s - gamma / beta2))
+    y = np.stack([f @ f.T @ (new[:, :, v] + q3[:, :, v] / beta3) for v in range(m)], axis=2)
+    q1 = np.stack([q1[:, :, v] + 1.5 * beta1 * (new[:, :, v] - b_hat) for v in range(m)], axis=2)
+    q2 = q2 + 1.5 * beta2 * (new - c)
+    q3 = q3 + 1.5 * beta3 * (new - y)
+    residuals = {
+        "consensus": max(np.linalg.norm(new[:, :, v] - b_hat) for v in range(m)),
+        "low_rank": max(np.linalg.norm(new[:, :, v] - c[:, :, v]) for v in range(m)),
+        "low_frequency": max(np.linalg.norm(new[:, :, v] - y[:, :, v]) for v in range(m)),
+        "change": max(np.linalg.norm(new[:, :, v] - b[:, :, v]) for v in range(m)),
+    }
+    return (new, b_hat, c, y, q1, q2, q3), residuals
+
+
+def late_fusion_labels(b_hat, labels, n_clusters):
+    """The label loop of TLRLF4MVC from labels 0, 1, …"""
+
+    def standardise(columns):
+        out = np.ones_like(columns)
+        for j in range(columns.shape[1]):
+            mean = sum(columns[:, j]) / len(columns)
+            variance = sum((value - mean) ** 2 for value in columns[:, j]) / (len(columns) - 1)
+            if variance > 0:
+                out[:, j] = (columns[:, j] - mean) / np.sqrt(variance)
+        return out
+
+    for _ in range(10):
+        g = np.array([[float(label == j) for j in range(n_clusters)] for label in labels])
+        d = standardise(b_hat.T @ g)
+        for _ in range(3):
+            d = standardise(d + 100 * b_hat.T @ g)
+        labels = [int(np.argmax(row)) for row in b_hat @ d]
+    return np.array(labels)

@@ -1,0 +1,285 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensormvc import FFT, GFT
+from tensormvc._views import as_views
+from tensormvc.graphs import bkhk
+from tensormvc.methods import _late_fusion
+from tensormvc.methods._admm import run_admm
+from tensormvc.methods._late_fusion import (
+    BetaSchedule,
+    LateFusion,
+    cluster_indicators,
+    discrete_labels,
+    kernel_features,
+    labels_start,
+    one_hot,
+    ridge_factor,
+)
+
+from .. import textbook
+
+NAMES = ("consensus", "low_rank", "low_frequency")
+
+
+def sample_first(array):
+    return np.moveaxis(array, 1, 0)
+
+
+def relative(array, expected):
+    return np.linalg.norm(np.asarray(array) - expected) / np.linalg.norm(expected)
+
+
+def random_problem(seed, n=20, d=7, m=3, a=5, c=3):
+    rng = np.random.default_rng(seed)
+    features = [rng.normal(size=(n, a)) / 3 for _ in range(m)]
+    features = [part - part.mean(axis=0) for part in features]
+    labels = np.concatenate([np.arange(c), rng.integers(c, size=n - c)])
+    start = tuple(rng.normal(size=(n, d, m)) for _ in range(3))
+    return features, labels, start
+
+
+@pytest.mark.parametrize(("run", "names"), [("a", ("B0", "C0", "Y0")), ("b", ("Bi", "Ci", "Yi"))])
+def test_the_loop_is_the_reference(shared, run, names):
+    inputs = np.load(shared / "reference" / "tlr_inputs.npz")
+    reference = np.load(shared / "reference" / f"tlr_run_{run}.npz")
+    features = [inputs[f"K_v{v}"].T for v in (1, 2, 3)]
+    start = tuple(inputs[name].T if inputs[name].ndim == 2 else sample_first(inputs[name]) for name in names)
+    solver = LateFusion(
+        features,
+        reference["Fin_used"].T,
+        FFT().fit(np.empty((60, 64, 3))),
+        "nuclear",
+        lam=float(reference["lambda"]),
+        gamma=float(reference["gamma"]),
+        start=start,
+    )
+    first_codes = solver.consensus.copy()
+
+    def check(suffix):
+        assert relative(solver.consensus, reference[f"B_hat_{suffix}"].T) < 1e-11
+        if f"B_{suffix}" in reference:
+            for name, iterate in (("B", solver.codes), ("C", solver.low_rank), ("Y", solver.low_frequency)):
+                assert relative(iterate, sample_first(reference[f"{name}_{suffix}"])) < 1e-11
+
+    done = run_admm(
+        solver.step,
+        BetaSchedule(float(reference["mu"])),
+        max_iter=100,
+        tol=1e-4,
+        callback=lambda record: check(record.iteration) if record.iteration in (1, 2, 5) else None,
+    )
+    check("end")
+    assert done.n_iter == reference["iters"]
+    assert done.converged == (done.n_iter < 100)
+    betas = [[record.penalties[name] for name in NAMES] for record in done.history]
+    np.testing.assert_allclose(betas, reference["beta"], rtol=1e-13)
+    for name, stored in zip((*NAMES, "change"), ("relBhat", "relC", "relY", "relB"), strict=True):
+        assert relative([record.residuals[name] for record in done.history], reference[stored]) < 1e-11
+
+    # The published program starts the labels with the codes before the loop.
+    start_labels = labels_start(first_codes, reference["seed_idx"] - 1)
+    np.testing.assert_array_equal(start_labels.toarray().argmax(axis=1), reference["indx0"] - 1)
+    labels = discrete_labels(solver.consensus, one_hot(reference["indx0"] - 1, 3))
+    np.testing.assert_array_equal(labels, reference["labels"] - 1)
+    np.testing.assert_array_equal(labels, reference["labels_inner"][:, -1] - 1)
+
+
+def test_kernel_features_are_the_reference(shared):
+    inputs = np.load(shared / "reference" / "tlr_inputs.npz")
+    data = np.load(shared / "reference" / "subset60.npz")
+    for v in (1, 2, 3):
+        features = kernel_features(data[f"view{v}"].T, 4, np.arange(60.0))
+        # Seven or eight samples are anchors: the stored width has the roots, 1e-8, of the rounding of their distances.
+        assert relative(features, inputs[f"K_v{v}"].T) < 1e-8
+        exact, _ = textbook.kernel_features(data[f"view{v}"].T, inputs[f"anchors_v{v}"])
+        assert relative(features, exact) < 1e-12
+
+
+@given(seed=st.integers(0, 99), n=st.integers(16, 40), depth=st.integers(1, 3))
+def test_kernel_features_are_the_textbook(seed, n, depth):
+    rng = np.random.default_rng(seed)
+    points, ties = rng.normal(size=(n, 4)) + 1, rng.normal(size=n)
+    expected, _ = textbook.kernel_features(points, bkhk([points], depth, ties)[0])
+    np.testing.assert_allclose(kernel_features(points, depth, ties), expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(kernel_features(sp.csr_array(points), depth, ties), expected, rtol=0, atol=1e-9)
+    single = kernel_features(points.astype(np.float32), depth, ties)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single.mean(axis=0), 0, atol=1e-6)
+
+
+def test_kernel_features_in_blocks(monkeypatch):
+    points, ties = np.random.default_rng(0).normal(size=(500, 3)), np.arange(500.0)
+    expected = kernel_features(points, 3, ties)
+    monkeypatch.setattr("tensormvc.graphs._knn._BLOCK_BYTES", 7 * 8 * 8)
+    np.testing.assert_allclose(kernel_features(points, 3, ties), expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_every_sample_an_anchor(dtype):
+    points = np.eye(4, dtype=dtype) * np.arange(1, 5, dtype=dtype)
+    features = kernel_features(points, 2, np.arange(4.0))
+    np.testing.assert_allclose(np.sort(features, axis=1), np.tile([-0.25, -0.25, -0.25, 0.75], (4, 1)), atol=1e-7)
+
+
+@pytest.mark.parametrize("basis", ["fft", "gft"])
+@pytest.mark.parametrize("indicators", [True, False])
+def test_rounds_are_the_textbook(basis, indicators):
+    for seed in range(5):
+        features, labels, start = random_problem(seed)
+        n = len(labels)
+        if basis == "fft":
+            fitted, matrix = FFT().fit(start[0]), textbook.dft_matrix(n)
+        else:
+            views = as_views(features, canonical=False, keep_view_order=True)
+            fitted = GFT("sim").fit(views)
+            matrix = fitted.forward(np.eye(n)[:, :, None])[:, :, 0]
+        f = cluster_indicators(labels, 3)
+        if not indicators:
+            f = np.linalg.qr(np.random.default_rng(seed).normal(size=(n, 3)))[0]
+        dense = f.toarray() if indicators else f
+        np.testing.assert_allclose(dense.T @ dense, np.eye(3), atol=1e-14)
+        solver = LateFusion(iter(features), f, fitted, "nuclear", lam=0.1, gamma=0.02, start=start)
+        b, c, y = start
+        state = (b, b.mean(axis=2), c, y, *(np.zeros_like(b) for _ in range(3)))
+        schedule = BetaSchedule(0.5)
+        for _ in range(8):
+            used = dict(schedule.values)
+            done = solver.step(used)
+            state, expected = textbook.late_fusion_round(
+                state, features, dense, matrix, 0.1, 0.02, *(used[name] for name in NAMES)
+            )
+            iterates = (solver.codes, solver.consensus, solver.low_rank, solver.low_frequency, *solver.multipliers)
+            for iterate, value in zip(iterates, state, strict=True):
+                np.testing.assert_allclose(iterate, value, rtol=0, atol=1e-9 * np.abs(value).max())
+            assert done.residuals.keys() == expected.keys()
+            for name, value in expected.items():
+                np.testing.assert_allclose(done.residuals[name], value, rtol=1e-9)
+            assert done.stop == done.residuals["change"]
+            schedule.advance(done.residuals)
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch):
+    features, labels, start = random_problem(0, n=50)
+
+    def iterates():
+        fitted = FFT().fit(start[0])
+        solver = LateFusion(
+            features, cluster_indicators(labels, 3), fitted, "nuclear", lam=0.1, gamma=0.02, start=start
+        )
+        done = run_admm(solver.step, BetaSchedule(0.5), max_iter=10, tol=0)
+        labels_found = discrete_labels(solver.consensus, labels_start(solver.consensus, [0, 1, 2]))
+        return solver.consensus, list(done.history[-1].residuals.values()), labels_found
+
+    expected = iterates()
+    monkeypatch.setattr(
+        _late_fusion, "row_blocks", lambda n: (slice(start, min(start + 7, n)) for start in range(0, n, 7))
+    )
+    for value, other in zip(iterates(), expected, strict=True):
+        np.testing.assert_allclose(value, other, rtol=1e-11)
+
+
+def test_a_start_is_copied_and_may_be_the_same_in_every_view():
+    features, labels, start = random_problem(0)
+    same = tuple(array[:, :, 0].copy() for array in start)
+    fitted = FFT().fit(start[0])
+    f = cluster_indicators(labels, 3)
+    solver = LateFusion(features, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=same)
+    repeated = tuple(np.repeat(array[:, :, None], 3, axis=2) for array in same)
+    other = LateFusion(features, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=repeated)
+    for each in (solver, other):
+        each.step(BetaSchedule(0.5).values)
+    np.testing.assert_array_equal(solver.codes, other.codes)
+    for array, given_ in zip(same, start, strict=True):
+        np.testing.assert_array_equal(array, given_[:, :, 0])
+
+
+def test_permuted_rows_have_permuted_iterates():
+    """Under a basis of the data; the order of the rows enters by rounding alone."""
+    features, labels, start = random_problem(3, n=40)
+    order = np.random.default_rng(1).permutation(40)
+
+    def solve(rows):
+        parts = [part[rows] for part in features]
+        fitted = GFT("sum").fit(as_views(parts, canonical=False, keep_view_order=True))
+        begin = tuple(array[rows] for array in start)
+        f = cluster_indicators(labels[rows], 3)
+        solver = LateFusion(parts, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=begin)
+        run_admm(solver.step, BetaSchedule(0.5), max_iter=20, tol=0)
+        return solver.consensus
+
+    np.testing.assert_allclose(solve(order), solve(np.arange(40))[order], rtol=0, atol=1e-9)
+
+
+def test_single_precision():
+    features, labels, start = random_problem(0, n=60, a=16)
+    # Nearly dependent features: a plain product with P would be magnified by the inverse.
+    features = [part * np.logspace(2, -3, 16) for part in features]
+    results = []
+    for dtype in (np.float64, np.float32):
+        solver = LateFusion(
+            [part.astype(dtype) for part in features],
+            cluster_indicators(labels, 3),
+            FFT().fit(start[0]),
+            "nuclear",
+            lam=1e-4,
+            gamma=0.02,
+            start=start,
+        )
+        run_admm(solver.step, BetaSchedule(0.5), max_iter=15, tol=0)
+        tensors = (solver.codes, solver.consensus, solver.low_rank, solver.low_frequency, *solver.multipliers)
+        assert {tensor.dtype for tensor in tensors} == {np.dtype(dtype)}
+        results.append(solver.consensus)
+    assert relative(results[1], results[0]) < 1e-5
+
+
+@pytest.mark.parametrize("shape", [(30, 6), (6, 30)])
+def test_ridge_factor(shape):
+    features = np.random.default_rng(0).normal(size=shape)
+    factor = ridge_factor(features, 0.3)
+    expected = features @ np.linalg.solve(features.T @ features + 0.3 * np.eye(shape[1]), features.T)
+    np.testing.assert_allclose(factor @ factor.T, expected, atol=1e-13)
+    with pytest.raises(ValueError, match=r"lam=0\.0 is too small"):
+        ridge_factor(np.ones((5, 3)), 0.0)
+
+
+def test_indicators_take_means_of_clusters_and_bear_empty_ones():
+    labels = np.array([2, 0, 2, 2, 0])
+    f = cluster_indicators(labels, 4)
+    values = np.random.default_rng(0).normal(size=(5, 3))
+    means = np.stack([values[labels == label].mean(axis=0) for label in labels])
+    np.testing.assert_allclose(f @ (f.T @ values), means, rtol=1e-14)
+    assert f.nnz == 5
+
+
+def test_each_beta_follows_its_own_residual():
+    schedule = BetaSchedule(2e-4)
+    first = {"consensus": 1e-3, "low_rank": 1e-3, "low_frequency": 1e-4}
+    assert schedule.values == first
+    schedule.advance({"consensus": 1.0, "low_rank": 1.0, "low_frequency": 1.0, "change": 1.0})
+    assert schedule.values == first
+    schedule.advance({"consensus": 0.96, "low_rank": 0.95, "low_frequency": 2.0, "change": 1.0})
+    assert schedule.values == pytest.approx({"consensus": 1.5e-3, "low_rank": 1e-3, "low_frequency": 1.5e-4})
+    for _ in range(60):
+        schedule.advance({"consensus": 1.0, "low_rank": 1.0, "low_frequency": 1.0, "change": 1.0})
+    assert schedule.values == {"consensus": 1e5, "low_rank": 1e5, "low_frequency": 2e-4}
+
+
+@given(seed=st.integers(0, 999), n_clusters=st.integers(1, 5))
+def test_labels_are_the_textbook(seed, n_clusters):
+    rng = np.random.default_rng(seed)
+    b_hat = rng.normal(size=(n_clusters, 8))[rng.integers(n_clusters, size=25)] + rng.normal(size=(25, 8))
+    start = rng.integers(n_clusters, size=25)  # a cluster may be empty
+    expected = textbook.late_fusion_labels(b_hat, start, n_clusters)
+    np.testing.assert_array_equal(discrete_labels(b_hat, one_hot(start, n_clusters)), expected)
+    np.testing.assert_array_equal(discrete_labels(b_hat, one_hot(start, n_clusters).toarray()), expected)
+
+
+def test_labels_find_separate_clusters():
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1, 2], 20)
+    b_hat = 5 * rng.normal(size=(3, 64))[truth] + rng.normal(size=(60, 64))
+    np.testing.assert_array_equal(discrete_labels(b_hat, labels_start(b_hat, [0, 20, 40])), truth)
