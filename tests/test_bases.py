@@ -157,9 +157,10 @@ def test_wrong_tensors(name, tensor, error, message):
     ("views", "message"),
     [
         ([], "no views"),
-        ([np.ones((3, 2)), np.ones((4, 2))], r"different numbers of samples: \[3, 4\]"),
+        ([np.ones((3, 2)), np.ones((4, 2))], r"different numbers of samples \(view 0: 3, view 1: 4\)"),
         ([np.ones((0, 2))], "no samples"),
         (np.ones(3), r"shape \(3,\)"),
+        ([np.ones((2, 2, 2))], r"shape \(2, 2, 2\)"),
     ],
 )
 def test_wrong_views(views, message):
@@ -178,6 +179,44 @@ def test_wrong_bases():
         tm.FFT().forward(np.ones((2, 2, 2)))
     with pytest.raises(ValueError, match="does not fit FFT"):
         tm.FFT().fit(np.ones((4, 1, 1))).inverse(np.ones((4, 1, 1)))
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_given_memory_is_checked_and_need_not_be_contiguous(name, backend):
+    tensor = backend.array(np.random.default_rng(0).normal(size=(6, 4, 3)))
+    basis = FIXED[name]().fit(tensor, random_state=0)
+    slices, back = basis.forward(tensor), basis.inverse(basis.forward(tensor))
+    for result, compute in (
+        (slices, lambda out: basis.forward(tensor, out=out)),
+        (back, lambda out: basis.inverse(slices, out=out)),
+    ):
+        strided = backend.array(np.zeros((*result.shape[:2], 2 * result.shape[2])), str(backend.numpy(result).dtype))[
+            :, :, ::2
+        ]
+        compute(strided)
+        np.testing.assert_array_equal(backend.numpy(strided), backend.numpy(result))
+        with pytest.raises(ValueError, match="out must be"):
+            compute(result[:-1])
+        with pytest.raises(ValueError, match="out must be"):
+            compute(backend.array(np.zeros(result.shape), "int64"))
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_integer_and_listed_slices_are_converted(name):
+    tensor = np.random.default_rng(0).normal(size=(6, 4, 3))
+    basis = FIXED[name]().fit(tensor, random_state=0)
+    whole = np.rint(3 * basis.forward(tensor).real).astype(int)
+    np.testing.assert_array_equal(basis.inverse(whole), basis.inverse(whole.astype(float)))
+    np.testing.assert_array_equal(basis.inverse(whole.tolist()), basis.inverse(whole.astype(float)))
+    if name not in ("fft", "fft-view"):
+        with pytest.raises(TypeError, match="complex"):
+            basis.inverse(whole + 1j)
+
+
+def test_one_nested_list_is_one_array():
+    assert tm.FFT().fit([[1, 2, 3], [4, 5, 6]]).mode_length_ == 2
+    with pytest.raises(TypeError, match="str"):
+        tm.FFT().fit("abc")
 
 
 class Reversal:

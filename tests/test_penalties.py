@@ -194,3 +194,40 @@ def test_check_penalty_accepts_a_strangers_and_finds_faults():
     steep = type("Steep", (HalfNuclear,), {"derivative": lambda self, s: np.ones_like(s)})()
     with pytest.raises(AssertionError, match="derivative"):
         check_penalty(steep)
+
+
+def test_extreme_values():
+    """Nothing cancels, overflows or grows: against the textbook in double precision."""
+    assert Log().prox([1e200], 1.0) == [1e200]
+    s = np.geomspace(1e-10, 1e10, 41)
+    for threshold in (1e-12, 1e-8, 1e-3, 1.0):
+        exact = Log().prox(s, threshold)
+        assert np.all(exact <= s)
+        single = Log().prox(s.astype(np.float32), threshold)
+        assert np.all(single <= s.astype(np.float32))
+        far = np.abs(s / threshold - 1) > 1e-3
+        np.testing.assert_allclose(single[far], exact[far], rtol=1e-5, atol=1e-12)
+
+
+def test_a_penalty_without_second_derivative():
+    class Root(penalties.Penalty):
+        def _value(self, s):
+            return np.sqrt(1 + s) - 1
+
+        def _derivative(self, s):
+            return 0.5 / np.sqrt(1 + s)
+
+        def _curvature_at_zero(self):
+            return -0.25
+
+    check_penalty(Root())
+
+
+def test_numpy_numbers_are_numbers():
+    assert MCP(np.int64(3)).prox([1.0], np.float32(0.5)) == MCP(3).prox([1.0], 0.5)
+    assert SchattenP().lipschitz(0) == 1
+    for wrong in ("0.5", None, np.bool_(True), [0.5]):
+        with pytest.raises(ValueError, match="threshold"):
+            Nuclear().prox([1.0], wrong)
+    with pytest.raises(ValueError, match="delta must be at most 10"):
+        ETR(30.0).value([1.0])

@@ -249,3 +249,62 @@ def test_normal_numbers_do_not_depend_on_the_blocks(monkeypatch):
     expected = made.normal(5, 0)
     monkeypatch.setattr("tensormvc._views._MIN_ROW_BLOCK", 3)
     np.testing.assert_allclose(made.normal(5, 0), expected, rtol=0, atol=1e-14)
+
+
+def test_scale_is_no_matter_for_sparse_views_either():
+    dense = np.random.default_rng(0).normal(size=(6, 4))
+    expected = as_views([dense], canonical=False).arrays[0]
+    for scale in (1e200, 1e-200):
+        made = as_views([sp.csr_array(dense * scale)], canonical=False)
+        np.testing.assert_allclose(made.arrays[0].toarray(), expected, atol=1e-14)
+    single = as_views([sp.csr_array((dense * 1e-30).astype(np.float32))], canonical=False)
+    np.testing.assert_allclose(single.arrays[0].toarray(), expected, atol=1e-6)
+
+
+def test_a_missing_row_is_not_a_row_of_zeros():
+    views = random_views(n=6)
+    for view in views[1:]:
+        view[1] = view[0]
+    views[0][0], views[0][1] = np.nan, 0
+    keys = as_views(views, canonical=False).row_keys
+    assert keys[0] != keys[1]
+
+
+def test_equal_views_in_different_forms_have_one_order():
+    views = random_views()
+    forms = [views[0], sp.csr_array(views[0]), views[1]]
+    first, second = as_views(forms), as_views([forms[1], forms[0], forms[2]])
+    assert [sp.issparse(a) for a in first.arrays] == [sp.issparse(a) for a in second.arrays]
+
+
+def test_sparse_input_that_is_not_canonical_is_left_alone():
+    given_ = sp.csr_array(([1.0, 2, 3, 4], [2, 0, 2, 2], [0, 2, 4]), shape=(2, 3))
+    before = given_.data.copy(), given_.indices.copy(), given_.indptr.copy()
+    as_views([given_])
+    for a, b in zip(before, (given_.data, given_.indices, given_.indptr), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_array_subclasses_and_frames_with_missing_values():
+    dense = np.arange(6.0).reshape(3, 2) + 1
+    expected = as_views([dense]).row_keys
+    np.testing.assert_array_equal(as_views([np.asmatrix(dense)]).row_keys, expected)
+    with pytest.raises(TypeError, match="masked array"):
+        as_views([np.ma.masked_array(dense, mask=dense > 4)])
+    with pytest.raises(TypeError, match="text"):
+        as_views([dense.astype(str).astype(object)])
+    with pytest.raises(ValueError, match="not a matrix"):
+        as_views([[1, 2], [3]])
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pd.DataFrame(dense, dtype="Float64")
+    frame.iloc[1] = pd.NA
+    assert as_views([frame, dense]).missing.sum() == 1
+    same_index = pd.DataFrame(dense, index=["a", "a", "b"])
+    assert as_views([same_index]).n_samples == 3
+
+
+def test_views_are_a_sequence():
+    made = as_views(random_views())
+    assert len(made) == 3
+    assert all(a is b for a, b in zip(made, made.arrays, strict=True))
+    assert made[1] is made.arrays[1]

@@ -59,7 +59,7 @@ def thread_count() -> int:
     Process pools (joblib, loky, Dask) set that variable in their workers, so nested parallelism does not
     oversubscribe the machine.
     """
-    limit = os.environ.get("OMP_NUM_THREADS", "")
+    limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     available = int(joblib.cpu_count())
     return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
 
@@ -111,6 +111,12 @@ def complex_dtype(array: Array) -> Any:
     """Complex dtype of the same precision as a real floating array."""
     xp = namespace(array)
     return xp.complex64 if array.dtype == xp.float32 else xp.complex128
+
+
+def real_dtype(array: Array) -> Any:
+    """Real dtype of the same precision as a real or complex floating array."""
+    xp = namespace(array)
+    return xp.float32 if array.dtype in (xp.complex64, xp.float32) else xp.float64
 
 
 def _transform_columns(transform: Callable[[Array], Array], array: Array, out: Array) -> Array:
@@ -165,14 +171,13 @@ def rfft(array: Array, out: Array | None = None) -> Array:
 
 def irfft(array: Array, n: int, out: Array | None = None) -> Array:
     """Inverse of `rfft` to `n` samples along axis 0."""
-    xp = namespace(array)
     return _along_first_axis(
         lambda block: scipy.fft.irfft(block, n=n, axis=0),
         lambda tensor: namespace(tensor).fft.irfft(tensor, n=n, axis=0),
         array,
         out,
         n,
-        xp.float32 if array.dtype == xp.complex64 else xp.float64,
+        real_dtype(array),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +14,23 @@ from sklearn.utils import check_random_state
 from ._ops import Array, is_array, namespace
 
 
+def plain_array(array: Any, name: str) -> Array:
+    """Return a base-class array: a matrix as an array, a tensor without its gradient; a mask is refused."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array: fill it, with NaN for a missing row")
+    if isinstance(array, np.ndarray) or not is_array(array):
+        return np.asarray(array)
+    array = array.detach() if array.requires_grad else array
+    return array.resolve_conj()
+
+
 def as_real_array(array: Any, name: str, ndim: int | None) -> Array:
     """Return a real floating array of `ndim` dimensions (None: any), integers and booleans as float64.
 
     float32 and float64 pass through; anything that is not an array goes through `numpy.asarray`.
     Empty arrays, complex or non-numeric ones and those of another rank are errors. Values are not looked at.
     """
-    if not is_array(array):
-        array = np.asarray(array)
+    array = plain_array(array, name)
     xp = namespace(array)
     if isinstance(array, np.ndarray) and array.dtype.kind not in "biufc":
         raise TypeError(f"{name} has the type {array.dtype}, which is not numeric")
@@ -34,11 +45,34 @@ def as_real_array(array: Any, name: str, ndim: int | None) -> Array:
     return array
 
 
-def check_threshold(threshold: float) -> float:
+def as_slices(slices: Any, *, complex_allowed: bool) -> Array:
+    """Return slices as a floating array of three dimensions, integers as float64."""
+    if not is_array(slices):
+        slices = np.asarray(slices)
+    if complex_allowed and namespace(slices).isdtype(slices.dtype, "complex floating"):
+        if slices.ndim != 3:
+            raise ValueError(f"slices have {slices.ndim} dimensions (shape {tuple(slices.shape)}); expected 3")
+        return slices
+    return as_real_array(slices, "slices", 3)
+
+
+def check_out(out: Array, shape: tuple[int, ...], dtype: Any) -> bool:
+    """Refuse a wrong `out`; return whether it can be written to block by block, lying row by row in memory."""
+    if not is_array(out) or tuple(out.shape) != shape or out.dtype != dtype:
+        given = f"{tuple(out.shape)} of {out.dtype}" if hasattr(out, "shape") else type(out).__name__
+        raise ValueError(f"out must be an array of shape {shape} and type {dtype}, got {given}")
+    return bool(out.flags.c_contiguous) if isinstance(out, np.ndarray) else bool(out.is_contiguous())
+
+
+def check_threshold(threshold: Any) -> float:
     """Return the threshold as a float; it must be a finite number that is not negative."""
-    if isinstance(threshold, bool) or not math.isfinite(value := float(threshold)) or value < 0:
+    if (
+        isinstance(threshold, bool | np.bool_)
+        or not isinstance(threshold, Real)
+        or not 0 <= float(threshold) < math.inf
+    ):
         raise ValueError(f"threshold must be a finite number >= 0, got {threshold!r}")
-    return value
+    return float(threshold)
 
 
 def check_finite(array: Array, name: str) -> None:
@@ -53,9 +87,15 @@ def available_memory() -> int:
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             fields = dict(line.split(":") for line in lines)
-        return int(fields["MemAvailable"].split()[0]) * 1024
+        available = int(fields["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
-        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if hasattr(os, "sysconf") else 2**62
+        available = int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if hasattr(os, "sysconf") else 2**62
+    try:  # a container may allow less than the machine has
+        limit, used = (Path(f"/sys/fs/cgroup/memory.{name}").read_text() for name in ("max", "current"))
+        available = min(available, int(limit) - int(used))
+    except (OSError, ValueError):
+        pass
+    return available
 
 
 def check_memory(n_bytes: int, what: str, remedy: str) -> None:

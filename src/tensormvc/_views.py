@@ -20,10 +20,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._ops import Array, is_array, is_sparse, namespace, parallel_ranges
+from ._ops import is_array, is_sparse, namespace, parallel_ranges
+from ._validation import plain_array
 
 _U64 = np.uint64
 _GOLDEN = _U64(0x9E3779B97F4A7C15)
+_MISSING = _U64(0xD1B54A32D192ED03)
 # Elements hashed at a time.
 _HASH_BLOCK = 1 << 18
 _MAX_PARTIAL_SUMS = 32
@@ -119,6 +121,15 @@ class Views:
         """Number of views."""
         return len(self.arrays)
 
+    def __len__(self) -> int:
+        return self.n_views
+
+    def __getitem__(self, v: int) -> Any:
+        return self.arrays[v]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.arrays)
+
     def to_given_order(self, rows: Any) -> Any:
         """Put rows that are in working order back into the order of the input."""
         inverse = np.empty_like(self.order)
@@ -169,11 +180,26 @@ class Views:
 
 def as_float64(array: Any) -> Any:
     """Return a view as float64 on the host: a NumPy array, or CSR if it is sparse."""
-    if is_sparse(array):
-        return array.astype(np.float64, copy=False)
-    if not isinstance(array, np.ndarray):
-        array = array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
-    return array.astype(np.float64, copy=False)
+    return on_host(array).astype(np.float64, copy=False)
+
+
+def view_sizes_of(views: Any) -> tuple[int, int]:
+    """Return (n_samples, n_views) of any input, without a look at its values."""
+    parts, names, _ = _collect(views, None)
+    for part, name in zip(parts, names, strict=True):
+        if len(shape := getattr(part, "shape", (0, 0))) != 2:
+            raise ValueError(f"{name} has shape {tuple(shape)}; expected (n_samples, n_features)")
+    lengths = [part.shape[0] if hasattr(part, "shape") else len(part) for part in parts]
+    _check_lengths(lengths, names)
+    if lengths[0] == 0:
+        raise ValueError("the views have no samples")
+    return lengths[0], len(parts)
+
+
+def _check_lengths(lengths: list[int], names: list[str]) -> None:
+    if len(set(lengths)) > 1:
+        sizes = ", ".join(f"{name}: {length}" for name, length in zip(names, lengths, strict=True))
+        raise ValueError(f"the views have different numbers of samples ({sizes}): every view needs a row for each")
 
 
 def as_views(
@@ -204,18 +230,21 @@ def as_views(
     parts, names, ids = _collect(views, view_sizes)
     checked = [_check_view(part, name) for part, name in zip(parts, names, strict=True)]
     lengths = [part.shape[0] for part, _ in checked]
-    if len(set(lengths)) > 1:
-        sizes = ", ".join(f"{name}: {length}" for name, length in zip(names, lengths, strict=True))
-        raise ValueError(f"the views have different numbers of samples ({sizes}): every view needs a row for each")
+    _check_lengths(lengths, names)
     missing = np.column_stack([mask for _, mask in checked])
     if missing.all(axis=1).any():
         row = int(np.flatnonzero(missing.all(axis=1))[0])
         raise ValueError(f"sample {row} is NaN in every view: drop it")
 
-    hashes = [_row_hashes(_hashable(part)) for part, _ in checked]
+    hashes = [_row_hashes(on_host(part)) for part, _ in checked]
+    for h, (_, mask) in zip(hashes, checked, strict=True):
+        h[mask] = _MISSING  # not what a row of zeros has
     # What a view holds, whatever the order of its rows: tells the views apart without their position.
     contents = [_mix(np.array([_mix(h).sum(dtype=np.uint64)]))[0] for h in hashes]
-    view_order = list(range(len(parts))) if keep_view_order else sorted(range(len(parts)), key=lambda v: contents[v])
+    view_order = list(range(len(parts)))
+    if not keep_view_order:
+        # Equal contents in another form or type are told apart by it.
+        view_order.sort(key=lambda v: (contents[v], is_sparse(checked[v][0]), str(checked[v][0].dtype)))
     keys = np.zeros(lengths[0], dtype=np.uint64)
     for h, content in zip(hashes, contents, strict=True):
         keys += _mix(h ^ content)
@@ -247,9 +276,9 @@ def _collect(views: Any, view_sizes: Sequence[int] | None) -> tuple[list[Any], l
             raise ValueError("no views: expected at least one array of shape (n_samples, n_features)")
         if not _is_matrix(views[0]):
             # [[1, 2], [3, 4]] is one array.
-            depth = np.ndim(views[0]) if not isinstance(views[0], str) else 0
+            depth = _plain(views[0], "view 0").ndim
             if depth < 2:
-                return _collect(np.asarray(views), view_sizes)
+                return _collect(_plain(views, "the array"), view_sizes)
         names, parts = [f"view {v}" for v in range(len(views))], list(views)
     else:
         raise TypeError(f"views are a {type(views).__name__}: expected a list or dict of 2-D arrays, or one 2-D array")
@@ -279,7 +308,9 @@ def _is_indexed(obj: Any) -> bool:
 def _split_columns(matrix: Any, view_sizes: Sequence[int] | None) -> list[Any]:
     if view_sizes is None:
         return [matrix]
-    if len(matrix.shape) != 2 or sum(view_sizes) != matrix.shape[1] or min(view_sizes) < 1:
+    if min(view_sizes) < 1:
+        raise ValueError(f"view_sizes={list(view_sizes)}: every view needs at least one feature")
+    if len(matrix.shape) != 2 or sum(view_sizes) != matrix.shape[1]:
         raise ValueError(
             f"view_sizes={list(view_sizes)} add up to {sum(view_sizes)} features, "
             f"the array of shape {tuple(matrix.shape)} has another number"
@@ -300,10 +331,10 @@ def _align(parts: list[Any], names: list[str]) -> tuple[list[Any], list[str], ND
     aligned = list(parts)
     for v in indexed:
         index = np.asarray(parts[v].index)
-        values = parts[v].values
-        if len(set(index.tolist())) != len(index):
-            raise ValueError(f"{names[v]}: its index has duplicates, so the views cannot be aligned")
+        values = _frame_values(parts[v])
         if not np.array_equal(index, first):
+            if len(set(index.tolist())) != len(index) or len(set(first.tolist())) != len(first):
+                raise ValueError(f"{names[v]}: an index has duplicates, so the views cannot be aligned")
             if len(indexed) != len(parts):
                 raise ValueError(f"{names[v]} has an index of another order, and views without an index cannot follow")
             lookup = {label: position for position, label in enumerate(index.tolist())}
@@ -319,14 +350,39 @@ def _align(parts: list[Any], names: list[str]) -> tuple[list[Any], list[str], ND
     return aligned, names, first
 
 
+def _plain(part: Any, name: str) -> Any:
+    """Return a dense array of NumPy's or PyTorch's base class."""
+    if str(getattr(part, "layout", "torch.strided")) != "torch.strided":
+        raise TypeError(f"{name} is a sparse tensor of PyTorch: pass a SciPy sparse matrix, or a dense tensor")
+    try:
+        return plain_array(part, name)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a matrix: {error}") from None
+
+
+def _frame_values(frame: Any) -> Any:
+    """Return the values of a DataFrame, its own kind of missing value as NaN."""
+    values = frame.values
+    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
+        try:
+            return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            return values
+    return values
+
+
 def _check_view(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
     """Return a view as a floating matrix, and which of its rows are missing (set to zero)."""
     if is_sparse(part):
         part = sp.csr_array(part)
-        part.sum_duplicates()
-    elif not is_array(part):
-        part = np.asarray(part)
+        if not part.has_canonical_format:
+            part = part.copy()
+            part.sum_duplicates()
+    else:
+        part = _plain(part, name)
     if isinstance(part, np.ndarray) and part.dtype == object:
+        if any(isinstance(value, str | bytes) for value in part.flat):
+            raise TypeError(f"{name} holds text, which is not numeric")
         try:
             part = part.astype(np.float64)
         except (TypeError, ValueError) as error:
@@ -366,7 +422,7 @@ def _check_view(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
 
 def _blank_missing_rows(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
     """Set rows that are entirely NaN to zero in a copy; any other value that is not finite is an error."""
-    host = np.asarray(part.toarray() if is_sparse(part) else as_host(part))
+    host = np.asarray(part.toarray() if is_sparse(part) else on_host(part))
     finite = np.isfinite(host)
     missing = np.isnan(host).all(axis=1)
     wrong = np.argwhere(~finite & ~missing[:, None])
@@ -386,26 +442,25 @@ def _blank_missing_rows(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
     return part, missing
 
 
-def as_host(array: Array) -> NDArray[Any]:
-    """Return a dense array as NumPy's, from whatever device."""
-    return array if isinstance(array, np.ndarray) else np.asarray(array.detach().cpu())
-
-
-def _hashable(part: Any) -> Any:
-    return part if is_sparse(part) else as_host(part)
+def on_host(part: Any) -> Any:
+    """Return a view as NumPy's array, from whatever device, or as the CSR that it is."""
+    return part if is_sparse(part) or isinstance(part, np.ndarray) else np.asarray(part.detach().cpu())
 
 
 def _unit_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
     """Return the rows in an order, each scaled to unit length; zero rows stay zero."""
     if is_sparse(part):
         part = part[order] if order is not None else part.copy()
-        lengths = np.sqrt(np.asarray(part.multiply(part).sum(axis=1)).ravel())
-        scale = 1 / np.where(lengths > 0, lengths, 1)
-        part.data *= np.repeat(scale, np.diff(part.indptr)).astype(part.dtype)
+        entries = np.diff(part.indptr)
+        # The largest entry first: squares of huge or tiny numbers do not exist.
+        largest = abs(part).max(axis=1).toarray().ravel().astype(np.float64)
+        scaled = part.data / np.repeat(np.where(largest > 0, largest, 1), entries)
+        rows = np.repeat(np.arange(part.shape[0]), entries)
+        lengths = np.sqrt(np.bincount(rows, weights=scaled**2, minlength=part.shape[0]))
+        part.data = (scaled / np.repeat(np.where(lengths > 0, lengths, 1), entries)).astype(part.dtype)
         return part
     xp = namespace(part)
     part = part[order] if order is not None else xp.asarray(part, copy=True)
-    # The largest entry first: squares of huge or tiny numbers do not exist.
     largest = xp.max(xp.abs(part), axis=1, keepdims=True)
     part /= xp.where(largest > 0, largest, xp.ones_like(largest))
     lengths = xp.linalg.vector_norm(part, axis=1, keepdims=True)

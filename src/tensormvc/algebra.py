@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from ._ops import Array, namespace
-from ._validation import as_real_array, check_finite
+from ._ops import Array, namespace, real_dtype
+from ._validation import as_real_array, check_finite, plain_array
 from .bases import fitted_basis
 from .penalties import make_penalty
 
@@ -64,6 +64,7 @@ def facewise_product(a: Array, b: Array) -> Array:
     >>> facewise_product(np.ones((2, 1, 3)), np.ones((2, 3, 1))).ravel()
     array([3., 3.])
     """
+    a, b = plain_array(a, "the left slices"), plain_array(b, "the right slices")
     if a.ndim != 3 or b.ndim != 3 or a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise ValueError(
             f"slices of shapes {tuple(a.shape)} and {tuple(b.shape)} do not multiply: expected (K, p, q) and (K, q, r)"
@@ -92,7 +93,7 @@ def mode3_product(tensor: Any, matrix: Array) -> Array:
     >>> mode3_product(np.arange(3.0).reshape(3, 1, 1), np.ones((1, 3))).ravel()
     array([3.])
     """
-    tensor = _as_tensor(tensor)
+    tensor, matrix = _as_tensor(tensor), plain_array(matrix, "the matrix")
     if matrix.ndim != 2 or matrix.shape[1] != tensor.shape[0]:
         raise ValueError(
             f"a matrix of shape {tuple(matrix.shape)} does not multiply {tensor.shape[0]} samples: "
@@ -250,7 +251,7 @@ def t_identity(size: int, basis: Any, *, like: Array | None = None) -> Array:
     basis = _fitted(basis)
     like = np.empty(0) if like is None else like
     xp = namespace(like)
-    eye = xp.eye(size, dtype=like.dtype, device=device(like))
+    eye = xp.eye(size, dtype=real_dtype(like), device=device(like))
     slices = xp.broadcast_to(eye, (len(basis.slice_weights_), size, size))
     return basis.inverse(xp.asarray(slices, copy=True))
 

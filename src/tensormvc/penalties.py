@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,9 @@ __all__ = [
     "make_penalty",
 ]
 
-# Newton's steps shrink quadratically except where the two stationary points nearly meet; there they halve.
-_MAX_NEWTON_STEPS = 100
+# Newton's steps shrink quadratically except where the two stationary points nearly meet; there they halve. (Without a
+# second derivative they shrink linearly.)
+_MAX_NEWTON_STEPS = 1000
 
 
 def _as_singular_values(s: Any) -> Array:
@@ -48,8 +50,9 @@ def _as_singular_values(s: Any) -> Array:
 class Penalty(BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of the penalties.
 
-    A subclass gives ψ and ψ', and ψ''(0+) as `_curvature_at_zero`. If ψ' is convex, as for all of ours, it
-    inherits an exact proximal map; one with a closed form overrides `_prox`.
+    A subclass gives ψ as `_value`, ψ' as `_derivative` and the lowest value of ψ'' as `_curvature_at_zero`. If ψ' is
+    convex it inherits an exact proximal map, which is faster with ψ'' as `_second_derivative`; one with a closed form
+    overrides `_prox`.
     """
 
     def value(self, s: Any) -> Array:
@@ -83,7 +86,8 @@ class Penalty(BaseEstimator, ABC):  # type: ignore[misc]
 
         By the theory of spectral functions it is also that of the shrinkage of a matrix in the Frobenius norm.
         """
-        slope = 1.0 + check_threshold(threshold) * self._curvature_at_zero()
+        threshold = check_threshold(threshold)
+        slope = 1.0 + threshold * self._curvature_at_zero() if threshold > 0 else 1.0
         return 1.0 / slope if slope > 0 else math.inf
 
     @abstractmethod
@@ -98,6 +102,8 @@ class Penalty(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _prox(self, s: Array, threshold: float) -> Array:
         """Find the largest stationary point by Newton's method and keep it if it beats 0.
+
+        Without ψ'' this is the reweighting x ← max(0, s − τψ'(x)), which takes more steps to the same point.
 
         g(x) = x − s + τψ'(x) is convex and not negative at x = s, so that Newton's method from there falls
         to the largest root and never past it. Leaving the interval means that there is no root.
@@ -117,7 +123,7 @@ class Penalty(BaseEstimator, ABC):  # type: ignore[misc]
         return self._keep_if_better(x, s, threshold)
 
     def _second_derivative(self, s: Array) -> Array:
-        raise AssertionError("a penalty without a closed-form proximal map gives its second derivative")
+        return namespace(s).zeros_like(s)
 
     def _keep_if_better(self, x: Array, s: Array, threshold: float) -> Array:
         """Return x where its objective is not above that of 0, else 0.
@@ -133,8 +139,8 @@ class Penalty(BaseEstimator, ABC):  # type: ignore[misc]
 
 def _positive(penalty: Penalty, name: str) -> float:
     """Return a parameter of a penalty, which must be a finite positive number."""
-    value = getattr(penalty, name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+    value: Any = getattr(penalty, name)
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
         raise ValueError(f"{type(penalty).__name__}: {name} must be a finite number > 0, got {value!r}")
     return float(value)
 
@@ -183,9 +189,12 @@ class Log(Penalty):
 
     def _prox(self, s: Array, threshold: float) -> Array:
         xp = namespace(s)
-        discriminant = (1 + s) ** 2 - 4 * threshold
-        x = (s - 1 + xp.sqrt(xp.clip(discriminant, min=0.0))) / 2
-        return self._keep_if_better(xp.where(discriminant > 0, x, xp.zeros_like(x)), s, threshold)
+        # The larger root of x² + (1 − s)x + τ − s, as s minus what the penalty takes: nothing cancels or overflows.
+        edge = 2 * math.sqrt(threshold)
+        exists = 1 + s > edge
+        root = xp.sqrt(xp.clip(1 + s - edge, min=0.0)) * xp.sqrt(1 + s + edge)
+        x = xp.clip(s - 2 * threshold / (1 + s + root), min=0.0)
+        return self._keep_if_better(xp.where(exists, x, xp.zeros_like(x)), s, threshold)
 
 
 class _Rational(Penalty):
@@ -213,7 +222,7 @@ class _Rational(Penalty):
         xp = namespace(s)
         height, knee = self._height_and_knee()
         p = s + knee
-        ratio = 6.75 * threshold * height * knee / p**3
+        ratio = 6.75 * threshold * height * knee / p / p / p
         third = 2 * xp.asin(xp.sqrt(xp.clip(ratio, max=1.0))) / 3
         # x = y − b = s − (4p/3) sin²(θ/6), without the cancellation of p − b.
         x = s - 4 * p / 3 * xp.sin(third / 2) ** 2
@@ -239,7 +248,8 @@ class ETR(_Rational):
         self.delta = delta
 
     def _height_and_knee(self) -> tuple[float, float]:
-        delta = _positive(self, "delta")
+        if (delta := _positive(self, "delta")) > 10:
+            raise ValueError(f"ETR: delta must be at most 10, beyond which e^(delta²) is astronomical, got {delta!r}")
         return math.exp(delta**2), delta
 
 
@@ -484,16 +494,16 @@ class SCAD(Penalty):
         # The minimiser of each of the three pieces is a candidate; the best of them is the minimiser.
         xp = namespace(s)
         gamma = self._end()
-        best = xp.clip(s - threshold, min=0.0, max=1.0)
-        best_objective = (best - s) ** 2 / 2 + threshold * self._value(best)
-        pieces = [xp.clip(s, min=gamma)]
+        pieces = [xp.clip(s - threshold, min=0.0, max=1.0), xp.clip(s, min=gamma)]
         if threshold < gamma - 1:
             stationary = (s - threshold * gamma / (gamma - 1)) / (1 - threshold / (gamma - 1))
             pieces.append(xp.clip(stationary, min=1.0, max=gamma))
+        best, lowest = pieces[0], xp.full_like(s, math.inf)
         for x in pieces:
-            objective = (x - s) ** 2 / 2 + threshold * self._value(x)
-            better = objective <= best_objective
-            best, best_objective = xp.where(better, x, best), xp.where(better, objective, best_objective)
+            with np.errstate(over="ignore"):
+                objective = (x - s) ** 2 / 2 + threshold * self._value(x)
+            better = objective <= lowest
+            best, lowest = xp.where(better, x, best), xp.where(better, objective, lowest)
         return best
 
 

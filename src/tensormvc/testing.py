@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from ._views import as_views
 from .bases import make_basis
 from .penalties import make_penalty
 
@@ -71,7 +72,8 @@ def _check_fit(prototype: Any, views: list[NDArray[Any]]) -> Any:
     returned = fitted.fit(views, n_clusters=2, random_state=0)
     _require(returned is fitted, "fit does not return self")
     _require(all(map(np.array_equal, before, views)), "fit changes the views")
-    again = _fresh(prototype).fit(views, n_clusters=2, random_state=0)
+    again = _fresh(prototype).fit(views, n_clusters=2, random_state=0, sample_graph=None)
+    _fresh(prototype).fit(as_views(views), n_clusters=2, random_state=0)  # what the methods hand over
     tensor = np.random.default_rng(1).normal(size=(len(views[0]), 4, len(views))).astype(views[0].dtype)
     _require(
         np.array_equal(fitted.forward(tensor), again.forward(tensor)),
@@ -112,7 +114,7 @@ def _check_transform(basis: Any, rng: np.random.Generator, shape: tuple[int, ...
     _require(same(basis.inverse(2 * slices), 2 * back), what + "inverse is not linear")
     _require(same(basis.forward(back), slices), what + "inverse followed by forward does not return the slices")
     _require(same(basis.inverse(basis.forward(back)), back), what + "the round trip is not a projection")
-    if weights.sum() >= shape[0]:
+    if weights.sum() >= getattr(basis, "mode_length_", shape[0]):
         _require(same(back, a), what + "inverse does not undo forward")
 
     def energy_ratio(tensor: NDArray[Any]) -> float:
@@ -178,5 +180,9 @@ def check_penalty(penalty: Any) -> None:
         brute = np.min((points - s[:, None]) ** 2 / 2 + threshold * np.asarray(penalty.value(points)), axis=1)
         worst = float(np.max((objective - brute) / np.maximum(1, s**2)))
         _require(worst <= 1e-8, what + f"is not the minimiser: a grid point is better by {worst:.2g}")
-    single = np.asarray(penalty.prox(s.astype(np.float32), 0.5))
-    _require(single.dtype == np.float32, f"prox of float32 is {single.dtype}")
+    for threshold in (1e-8, 0.5, 100.0):
+        wide = np.geomspace(1e-6, 1e20, 53, dtype=np.float32)
+        single = np.asarray(penalty.prox(wide, threshold))
+        _require(single.dtype == np.float32, f"prox of float32 is {single.dtype}")
+        _require(bool(np.all((single >= 0) & (single <= wide))), "prox of float32 leaves the interval [0, s]")
+        _require(bool(single[-1] == wide[-1]), "prox of a huge value is not the value")

@@ -70,13 +70,13 @@ def make_basis(basis: Any, *, n_samples: int | None = None) -> Any:
 def fitted_basis(basis: Any, tensor: Any) -> Any:
     """Return a basis that can transform the tensor.
 
-    A basis that is fitted is returned as it is. A name, or one of the fixed bases before its `fit`, is
-    fitted (as a copy) to the size of the tensor; a basis that comes from data cannot be, and must have
-    been fitted to its views before.
+    A basis that is fitted is returned as it is. A name, or one of the fixed bases before its `fit`, is fitted (as a
+    copy) to the size of the tensor, with seed 0 if it is random and has none. A basis that comes from data cannot be,
+    and must have been fitted to its views before.
     """
     made = make_basis(basis)
     if hasattr(made, "slice_weights_"):
         return made
     if not isinstance(made, _FIXED):
         raise ValueError(f"{made!r} comes from the data: fit it to the views first")
-    return clone(made).fit(tensor)
+    return clone(made).fit(tensor, random_state=0)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from .. import _ops
 from .._ops import Array
-from .._views import Views, as_views, row_blocks
-from ..graphs import anchor_graph, bkhk
+from .._views import Views, as_views, on_host, row_blocks
+from ..graphs import anchor_graph, bkhk, inverse_root_degrees, refuse_missing
 from ._base import ConvertedMatrix
 from ._graph import DataBasis
 from ._spectrum import settle
@@ -95,7 +95,10 @@ class AGFT(DataBasis):
         depth = self._depth(made.n_samples, n_clusters)
         if isinstance(self.n_neighbors, bool) or not isinstance(self.n_neighbors, int | np.integer):
             raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}")
-        parts = list(made.arrays)
+        if n_clusters is not None and (isinstance(n_clusters, bool) or not n_clusters >= 1):
+            raise ValueError(f"n_clusters must be a whole number >= 1, got {n_clusters!r}")
+        refuse_missing(made, "AGFT")
+        parts = [on_host(array) for array in made.arrays]
         anchors = bkhk(parts, depth, made.probes(1)[:, 0])
         graph = anchor_graph(parts, anchors, min(self.n_neighbors, 2**depth - 1))
         self.n_anchors_: int = 2**depth
@@ -131,9 +134,7 @@ class AGFT(DataBasis):
 
     def _set_spectrum(self, graph: sp.csr_array, views: Views) -> None:
         """Compute Ŝ = D^{-1/2} S Δ^{-1/2} and V Σ^{-1}, with which U = Ŝ V Σ^{-1}."""
-        rows, columns = np.asarray(graph.sum(axis=1)).ravel(), np.asarray(graph.sum(axis=0)).ravel()
-        scale_rows = np.divide(1, np.sqrt(rows), out=np.zeros_like(rows), where=rows > 0)
-        scale_columns = np.divide(1, np.sqrt(columns), out=np.zeros_like(columns), where=columns > 0)
+        scale_rows, scale_columns = inverse_root_degrees(graph), inverse_root_degrees(sp.csr_array(graph.T))
         normalised = sp.csr_array(graph.multiply(scale_rows[:, None]).multiply(scale_columns[None, :]))
         self._normalised = _ops.SparseFactor(normalised, list(row_blocks(views.n_samples)))
         gram = np.zeros((graph.shape[1], graph.shape[1]))

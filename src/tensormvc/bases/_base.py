@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._ops import Array, matmul_into, namespace
-from .._validation import as_real_array
+from .._ops import Array, complex_dtype, matmul_into, namespace, real_dtype
+from .._validation import as_real_array, as_slices, check_out
 
 
 class Basis(BaseEstimator, ABC):  # type: ignore[misc]
@@ -28,8 +29,12 @@ class Basis(BaseEstimator, ABC):  # type: ignore[misc]
         How many slices of the full spectrum each returned slice stands for.
     mode_length_ : int
         Length of the mode that is transformed, n₃ in the definition of the tensor rank.
+    adapts_to_data : bool
+        Whether the transform comes from the values of the samples, so that their order means nothing to it. A basis
+        of your own that does says so with a class attribute; otherwise the methods hand it the order as given.
     """
 
+    adapts_to_data = False
     slice_weights_: NDArray[np.float64]
     mode_length_: int
 
@@ -58,21 +63,37 @@ class Basis(BaseEstimator, ABC):  # type: ignore[misc]
             )
 
 
+def written(compute: Callable[[Array | None], Array], out: Array | None, shape: tuple[int, ...], dtype: Any) -> Array:
+    """Return what `compute` computes, in `out` if there is one; `compute` gets it only if it lies row by row."""
+    if out is None:
+        return compute(None)
+    if check_out(out, shape, dtype):
+        return compute(out)
+    out[...] = compute(None)
+    return out
+
+
 class SampleModeBasis(Basis):
     """A transform along the samples: checks here, the arithmetic in `_forward` and `_inverse`."""
+
+    _complex_slices = False
 
     def forward(self, tensor: Array, *, out: Array | None = None) -> Array:
         """Transform a real tensor (n, d, m) into its slices (K, d, m)."""
         check_is_fitted(self, "mode_length_")
         tensor = as_real_array(tensor, "tensor", 3)
         self._check_mode(tensor, self.mode_length_, 0, "tensor")
-        return self._forward(tensor, out)
+        dtype = complex_dtype(tensor) if self._complex_slices else tensor.dtype
+        shape = (len(self.slice_weights_), *tensor.shape[1:])
+        return written(lambda room: self._forward(tensor, room), out, shape, dtype)
 
     def inverse(self, slices: Array, *, out: Array | None = None) -> Array:
         """Transform slices (K, d, m) back into a real tensor (n, d, m)."""
         check_is_fitted(self, "mode_length_")
+        slices = as_slices(slices, complex_allowed=self._complex_slices)
         self._check_mode(slices, len(self.slice_weights_), 0, "slices")
-        return self._inverse(slices, out)
+        shape = (self.mode_length_, *slices.shape[1:])
+        return written(lambda room: self._inverse(slices, room), out, shape, real_dtype(slices))
 
     @abstractmethod
     def _forward(self, tensor: Array, out: Array | None) -> Array: ...

@@ -12,29 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _ops
 from .._ops import Array
-from .._validation import as_real_array, check_memory, random_seed
-from .._views import Views
-from ._base import Basis, ConvertedMatrix, SampleModeBasis, apply_matrix
+from .._validation import as_real_array, as_slices, check_memory, check_out, random_seed
+from .._views import Views, view_sizes_of
+from ._base import Basis, ConvertedMatrix, SampleModeBasis, apply_matrix, written
 
 
 def _sizes(views: Any) -> tuple[int, int]:
-    """Return (n_samples, n_views) of Views, of a tensor ``(n, d, m)``, of one 2-D array or of several."""
+    """Return (n_samples, n_views) of a tensor ``(n, d, m)``, or of what `Views` are made of."""
     if isinstance(views, Views):
         return views.n_samples, views.n_views
-    if isinstance(views, dict):
-        views = list(views.values())
-    if not hasattr(views, "shape"):
-        lengths = [view.shape[0] if hasattr(view, "shape") else len(view) for view in views]
-        if not lengths:
-            raise ValueError("no views: expected at least one array of shape (n_samples, n_features)")
-        if len(set(lengths)) > 1:
-            raise ValueError(f"the views have different numbers of samples: {lengths}")
-        if lengths[0] == 0:
-            raise ValueError("the views have no samples")
-        return lengths[0], len(lengths)
-    if len(views.shape) not in (2, 3) or views.shape[0] == 0:
-        raise ValueError(f"expected a tensor (n, d, m), a 2-D array or a list of them, got shape {tuple(views.shape)}")
-    return views.shape[0], (views.shape[2] if len(views.shape) == 3 else 1)
+    if len(getattr(views, "shape", ())) == 3 and 0 not in views.shape:
+        return views.shape[0], views.shape[2]
+    return view_sizes_of(views)
 
 
 def _half_spectrum_weights(length: int) -> NDArray[np.float64]:
@@ -95,6 +84,8 @@ class FFT(_FixedBasis):
     >>> bool(np.allclose(fft.inverse(slices), tensor))
     True
     """
+
+    _complex_slices = True
 
     def fit(
         self, views: Any, *, n_clusters: int | None = None, random_state: Any = None, sample_graph: Any = None
@@ -157,17 +148,20 @@ class ViewFFT(Basis):
         check_is_fitted(self, "mode_length_")
         tensor = as_real_array(tensor, "tensor", 3)
         self._check_mode(tensor, self.mode_length_, 2, "tensor")
-        xp = _ops.namespace(tensor)
-        return _ops.rfft(xp.permute_dims(tensor, (2, 0, 1)), out)
+        views_first = _ops.namespace(tensor).permute_dims(tensor, (2, 0, 1))
+        shape = (len(self.slice_weights_), *tensor.shape[:2])
+        return written(lambda room: _ops.rfft(views_first, room), out, shape, _ops.complex_dtype(tensor))
 
     def inverse(self, slices: Array, *, out: Array | None = None) -> Array:
         """Transform slices (m // 2 + 1, n, d) back into a real tensor (n, d, m)."""
         check_is_fitted(self, "mode_length_")
+        slices = as_slices(slices, complex_allowed=True)
         self._check_mode(slices, len(self.slice_weights_), 0, "slices")
         xp = _ops.namespace(slices)
         tensor = xp.permute_dims(_ops.irfft(slices, self.mode_length_), (1, 2, 0))
         if out is None:
-            return xp.asarray(tensor, copy=True)
+            return _ops.contiguous(tensor)
+        check_out(out, tuple(tensor.shape), tensor.dtype)
         out[...] = tensor
         return out
 

@@ -9,35 +9,50 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator, eigsh
+from sklearn.utils.validation import check_is_fitted
 
 from .._ops import Array
-from .._validation import check_memory
+from .._validation import as_real_array, check_memory, check_out
 from .._views import Views, as_views
-from ..graphs import GMCGraph, SampleGraph, SimGraph, SumGraph, check_sample_graph, normalised_adjacency
+from ..graphs import (
+    GMCGraph,
+    SampleGraph,
+    SimGraph,
+    SumGraph,
+    check_sample_graph,
+    lowest_eigenpairs,
+    normalised_adjacency,
+    permuted_graph,
+)
 from ._base import ConvertedMatrix, SampleModeBasis, apply_matrix
 from ._spectrum import REPEATED, settle, successive_projections
 
 _GRAPHS: dict[str, type[SampleGraph]] = {"sim": SimGraph, "sum": SumGraph, "gmc": GMCGraph}
 # Eigenpairs computed beyond those asked for, to see whether the last of them is repeated.
 _LOOK_AHEAD = 8
+# Up to here all eigenpairs are found faster than some.
+_DENSE_UP_TO = 500
 
 
 def working_graph(basis_graph: Any, views: Views, given: Any, sample_graph: Any, n_clusters: int | None) -> Any:
     """Return the sample graph in working order: the user's if there is one, else that of the basis."""
     if sample_graph is not None:
-        graph = check_sample_graph(sample_graph, views.n_samples)
-        return graph if given is views else sp.csr_array(graph[views.order][:, views.order])
+        graph = check_sample_graph(sample_graph, views.n_samples, None if given is views else views.sample_ids)
+        return graph if given is views else permuted_graph(graph, views.order)
     if isinstance(basis_graph, str):
         if basis_graph not in _GRAPHS:
             raise ValueError(f"unknown graph {basis_graph!r}; the names are {', '.join(map(repr, _GRAPHS))}")
         basis_graph = _GRAPHS[basis_graph]()
-    if not hasattr(basis_graph, "fit") or isinstance(basis_graph, type):
+    if isinstance(basis_graph, type) or not hasattr(basis_graph, "fit"):
         raise TypeError(
             f"graph={basis_graph!r} is not a graph: expected a name or an instance such as SimGraph(); "
             "a matrix goes to fit(views, sample_graph=...), because whatever permutes the samples permutes it too"
         )
-    return basis_graph._build(views, n_clusters)
+    if isinstance(basis_graph, SampleGraph):
+        return basis_graph._build(views, n_clusters)
+    # A stranger's graph: fitted to plain arrays, checked as a user's matrix is.
+    built = basis_graph.fit(list(views.arrays), n_clusters=n_clusters).graph_
+    return check_sample_graph(built, views.n_samples)
 
 
 def graph_for(name: str, n_samples: int) -> SampleGraph:
@@ -55,11 +70,14 @@ class DataBasis(SampleModeBasis):
     takes tensors in the order of the samples as given, and reorders them by itself.
     """
 
+    adapts_to_data = True
     _order: NDArray[np.intp] | None = None
 
     def forward(self, tensor: Array, *, out: Array | None = None) -> Array:
         """Transform a real tensor (n, d, m) into its slices (K, d, m)."""
-        if self._order is not None and getattr(tensor, "ndim", 0) == 3 and len(tensor) == len(self._order):
+        if self._order is not None:
+            tensor = as_real_array(tensor, "tensor", 3)
+            self._check_mode(tensor, self.mode_length_, 0, "tensor")
             tensor = tensor[self._order]
         return super().forward(tensor, out=out)
 
@@ -70,6 +88,7 @@ class DataBasis(SampleModeBasis):
         tensor = super().inverse(slices)
         if out is None:
             return tensor[np.argsort(self._order)]
+        check_out(out, tuple(tensor.shape), tensor.dtype)
         out[self._order] = tensor
         return out
 
@@ -148,12 +167,7 @@ class GFT(DataBasis):
         k = self._check_size(n)
         graph = working_graph(self.graph, made, views, sample_graph, n_clusters)
         adjacency = normalised_adjacency(graph)
-        if k == n:
-            # In place: the Laplacian becomes its eigenvectors.
-            laplacian = np.asfortranarray(np.eye(n) - adjacency.toarray())
-            values, vectors = eigh(laplacian, driver="evd", overwrite_a=True, check_finite=False)
-        else:
-            values, vectors = _lowest_frequencies(adjacency, graph, k, made)
+        values, vectors = _spectrum(adjacency, graph, k, made)
         _set_component_vectors(values, vectors, graph, made)
         zero = int(np.sum(values < REPEATED))
         settle(values[zero:], vectors[:, zero:], lambda count: vectors[:, zero:].T @ made.probes(count))
@@ -161,18 +175,22 @@ class GFT(DataBasis):
         self.slice_weights_ = np.ones(len(values))
         self.eigenvalues_: NDArray[np.float64] = values
         self._order = None if made is views else made.order
-        self.eigenvectors_: NDArray[np.float64] = vectors if made is views else made.to_given_order(vectors)
-        self.graph_: sp.csr_array = graph
+        self.graph_: sp.csr_array = graph if made is views else permuted_graph(graph, np.argsort(made.order))
         self._converted = ConvertedMatrix(vectors)
         return self
+
+    @property
+    def eigenvectors_(self) -> NDArray[np.float64]:
+        """The basis, (n_samples, K), in the order of the samples that `forward` takes."""
+        check_is_fitted(self, "eigenvalues_")
+        vectors = self._converted.matrix
+        return vectors if self._order is None else vectors[np.argsort(self._order)]
 
     def _check_size(self, n: int) -> int:
         k = n if self.n_components is None else self.n_components
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n:
             raise ValueError(f"n_components must be a whole number from 1 to the {n} samples, got {k!r}")
-        if k > n - _LOOK_AHEAD - 1:
-            k = n
-        needed = 4 * 8 * n * n if k == n else 8 * n * (4 * k + 100)
+        needed = 4 * 8 * n * n if _dense_is_better(k, n) else 8 * n * (4 * k + 100)
         check_memory(
             needed,
             f"a graph Fourier transform of {n} samples with {k} components",
@@ -234,25 +252,44 @@ def _set_component_vectors(
     values[:r] = 0
 
 
-def _lowest_frequencies(
+def _dense_is_better(k: int, n: int) -> bool:
+    """Whether so many of n frequencies are better found among all of them."""
+    return k + _LOOK_AHEAD >= n // 4 or n <= _DENSE_UP_TO
+
+
+def _spectrum(
     adjacency: sp.csr_array, graph: sp.csr_array, k: int, views: Views
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the k lowest eigenpairs of the Laplacian, and those that tie with the last, by Lanczos.
-
-    The vectors of eigenvalue 0 are known and taken out first: Lanczos has trouble with repeated eigenvalues.
-    """
+    """Return the k lowest eigenpairs of the Laplacian, and those that tie with the last of them."""
     n = adjacency.shape[0]
-    exact = _component_vectors(graph, views)
-    r = exact.shape[1]
-    if r >= k:
-        return np.zeros(r), exact
-    operator = LinearOperator((n, n), matvec=lambda x: adjacency @ x - 2 * (exact @ (exact.T @ x)), dtype=np.float64)
-    wanted = min(k - r + _LOOK_AHEAD, n - 1)
-    start = views.probes(1)[:, 0]
-    upper, vectors = eigsh(operator, k=wanted, which="LA", v0=start, ncv=min(n, 2 * wanted + 20))
-    order = np.argsort(-upper)
-    values, vectors = 1 - upper[order], vectors[:, order]
-    last = k - r
-    while last < wanted and values[last] - values[last - 1] < REPEATED:
+    if not _dense_is_better(k, n):
+        exact = _component_vectors(graph, views)
+        ahead = _LOOK_AHEAD
+        while exact.shape[1] < k and not _dense_is_better(k + ahead, n):
+            # The spectrum of the adjacency lies in [-1, 1]; the lowest frequencies are its upper end.
+            pairs = lowest_eigenpairs(
+                lambda x: x - adjacency @ x, exact, min(k + ahead, n - 1), ceiling=2.0, start=views.probes(1)[:, 0]
+            )
+            if pairs is None:
+                break
+            values, vectors = pairs
+            last = _end_of_group(values, k)
+            if last < len(values):
+                return values[:last], vectors[:, :last]
+            ahead *= 4
+        if exact.shape[1] >= k:
+            return np.zeros(exact.shape[1]), exact
+    check_memory(4 * 8 * n * n, f"a graph Fourier transform of {n} samples", 'use basis="agft"')
+    # In place: the Laplacian becomes its eigenvectors.
+    laplacian = np.asfortranarray(np.eye(n) - adjacency.toarray())
+    values, vectors = eigh(laplacian, driver="evd", overwrite_a=True, check_finite=False)
+    last = _end_of_group(values, k)
+    return (values, vectors) if last == n else (values[:last], np.ascontiguousarray(vectors[:, :last]))
+
+
+def _end_of_group(values: NDArray[np.float64], k: int) -> int:
+    """Return the first place from k on where sorted eigenvalues differ from their predecessor."""
+    last = k
+    while last < len(values) and values[last] - values[last - 1] < REPEATED:
         last += 1
-    return np.concatenate([np.zeros(r), values[:last]]), np.column_stack([exact, vectors[:, :last]])
+    return last

@@ -16,11 +16,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from .._ops import parallel_ranges
+from .._validation import check_memory
 from .._views import Views
-from ._knn import DistanceBlocks, SampleGraph, check_n_neighbors, tie_margin
+from ._knn import DistanceBlocks, SampleGraph, check_n_neighbors, refuse_missing, tie_margin
+from ._laplacian import lowest_eigenpairs
 
 _EPS = np.finfo(np.float64).eps
 _ZERO_EIGENVALUES = 1e-10
@@ -168,7 +169,7 @@ def gmc(parts: list[Any], n_clusters: int, *, n_neighbors: int = 15, max_iter: i
     """
     n, m = parts[0].shape[0], len(parts)
     check_n_neighbors(n_neighbors, n, beyond=1)
-    if not 1 <= n_clusters < n:
+    if isinstance(n_clusters, bool) or not isinstance(n_clusters, int | np.integer) or not 1 <= n_clusters < n:
         raise ValueError(f"n_clusters must be between 1 and {n - 1}, one less than the samples, got {n_clusters!r}")
     hoods = [_neighbourhood(part, n_neighbors) for part in parts]
 
@@ -288,23 +289,20 @@ def _smallest_eigenvalues(
         )
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     laplacian = sp.csr_array(sp.diags_array(degrees) - graph)
-    if n <= _DENSE_UP_TO or count >= n - 1:
-        values, vectors = eigh(laplacian.toarray(), subset_by_index=[0, count - 1], check_finite=False)
-    else:
-        # The null vectors are known. Taken out, and the spectrum turned over, Lanczos finds the others first.
+    pairs = None
+    if n > _DENSE_UP_TO and count < n - 1:
         indicators = (members[:, None] == np.arange(n_components)) / np.sqrt(np.bincount(members))
-        ceiling = 2 * degrees.max()
-        turned = LinearOperator(
-            (n, n),
-            matvec=lambda x: ceiling * (x - indicators @ (indicators.T @ x)) - laplacian @ x,
-            dtype=np.float64,
+        pairs = lowest_eigenpairs(
+            lambda x: np.asarray(laplacian @ x),
+            indicators,
+            count,
+            ceiling=2 * degrees.max(),
+            start=degrees + 1 / (1 + degrees),
         )
-        k = count - n_components
-        # A start that the data decide, and room for eigenvalues that lie close together.
-        upper, others = eigsh(turned, k=k, which="LA", v0=degrees + 1 / (1 + degrees), ncv=min(n, 2 * k + 60))
-        order = np.argsort(-upper)
-        values = np.concatenate([np.zeros(n_components), ceiling - upper[order]])
-        vectors = np.column_stack([indicators, others[:, order]])
+    if pairs is None:
+        check_memory(3 * 8 * n * n, f"the spectrum of a GMC graph of {n} samples", "try another number of neighbours")
+        pairs = eigh(laplacian.toarray(), subset_by_index=[0, count - 1], check_finite=False)
+    values, vectors = pairs
     smallest = vectors[:, :n_clusters]
     return values, lambda i, j: np.sum((smallest[i] - smallest[j]) ** 2, axis=1)
 
@@ -341,5 +339,6 @@ class GMCGraph(SampleGraph):
     def _build(self, views: Views, n_clusters: int | None) -> sp.csr_array:
         if n_clusters is None:
             raise ValueError("the GMC graph needs the number of clusters: fit(views, n_clusters=...)")
+        refuse_missing(views, "the GMC graph")
         parts = list(views.arrays)
         return gmc(parts, n_clusters, n_neighbors=self.n_neighbors, max_iter=self.max_iter).graph

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from .._ops import is_sparse, parallel_ranges
 from .._views import Views, as_float64, as_views
+from ._laplacian import permuted_graph
 
 # Two squared distances tie if they differ by less than this share of themselves, or of the squared length of
 # the longest sample: above the rounding of a matrix product and what noise of 1e-10 does, below any structure.
@@ -119,6 +120,17 @@ def check_n_neighbors(n_neighbors: Any, n_samples: int, beyond: int = 0) -> None
         )
 
 
+def refuse_missing(views: Views, what: str) -> None:
+    """Refuse samples that are missing in a view where they would count as similar for that alone."""
+    if views.missing.any():
+        sample, view = np.argwhere(views.missing)[0]
+        raise ValueError(
+            f"{what} compares samples over all views, and sample {views.order[sample]} is missing in "
+            f"{views.names[view]} ({int(views.missing.sum())} such rows in all): impute them, or use SumGraph, which "
+            "compares samples in the views that they have"
+        )
+
+
 class SampleGraph(BaseEstimator):  # type: ignore[misc]
     """Base class of the graphs: `fit` makes `graph_`, in the order of the samples as given."""
 
@@ -143,8 +155,7 @@ class SampleGraph(BaseEstimator):  # type: ignore[misc]
         made = as_views(views)
         graph = self._build(made, n_clusters)
         if made is not views:
-            inverse = np.argsort(made.order)
-            graph = sp.csr_array(graph[inverse][:, inverse])
+            graph = permuted_graph(graph, np.argsort(made.order))
         self.graph_ = graph
         return self
 
@@ -181,6 +192,7 @@ class SimGraph(SampleGraph):
         self.n_neighbors = n_neighbors
 
     def _build(self, views: Views, n_clusters: int | None) -> sp.csr_array:
+        refuse_missing(views, "SimGraph")
         return knn_graph(list(views.arrays), self.n_neighbors)
 
 
@@ -217,6 +229,8 @@ class SumGraph(SampleGraph):
         total = sp.csr_array((n, n))
         for array, missing in zip(views.arrays, views.missing.T, strict=True):
             present = np.flatnonzero(~missing)
+            if len(present) <= self.n_neighbors and missing.any():
+                raise ValueError(f"a view has only {len(present)} samples that are not missing: lower n_neighbors")
             graph = knn_graph([array[present] if missing.any() else array], self.n_neighbors).tocoo()
             total = total + sp.csr_array((graph.data, (present[graph.row], present[graph.col])), shape=(n, n))
         return sp.csr_array(total)

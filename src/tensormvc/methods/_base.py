@@ -17,8 +17,8 @@ from sklearn.utils.validation import validate_data
 
 from .._validation import random_seed
 from .._views import Views, as_views
-from ..bases import DataBasis, ViewFFT, make_basis
-from ..graphs import check_sample_graph
+from ..bases import ViewFFT, make_basis
+from ..graphs import check_sample_graph, permuted_graph
 from ._admm import Step, run_admm
 
 # Up to this many samples the default basis is a full spectrum.
@@ -76,7 +76,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(views, "shape"):
             validate_data(self, views, skip_check_array=True)
         if sample_graph is not None:
-            sample_graph = check_sample_graph(sample_graph, n)[made.order][:, made.order]
+            sample_graph = permuted_graph(check_sample_graph(sample_graph, n, made.sample_ids), made.order)
         labels = self._solve(made, random_seed(self.random_state), sample_graph)
         self.labels_ = made.to_given_order(tidy_labels(labels, made))
         return self
@@ -126,13 +126,13 @@ class TensorClusterer(MultiViewClusterer):
     }
 
     def _as_views(self, views: Any) -> Views:
-        adaptive: Any = self.basis == "auto" or make_basis(self.basis)
+        basis = make_basis("agft" if isinstance(self.basis, str) and self.basis == "auto" else self.basis)
         return as_views(
             views,
             view_sizes=self.view_sizes,
             # A transform that looks at the order of the samples, or of the views, gets it as it is.
-            canonical=adaptive is True or isinstance(adaptive, DataBasis | ViewFFT),
-            keep_view_order=isinstance(adaptive, ViewFFT),
+            canonical=getattr(basis, "adapts_to_data", False) or isinstance(basis, ViewFFT),
+            keep_view_order=isinstance(basis, ViewFFT),
         )
 
     def _fit_basis(self, views: Views, seed: int, sample_graph: Any) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from .._views import Views
-from ..graphs import gmc
+from ..graphs import gmc, permuted_graph, refuse_missing
 from ._base import COUNT, MultiViewClusterer
 
 
@@ -74,6 +74,7 @@ class GMC(MultiViewClusterer):
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
         if sample_graph is not None:
             raise ValueError("GMC learns its own graph: it has no use for a sample_graph")
+        refuse_missing(views, "GMC")
         n = views.n_samples
         result = gmc(
             list(views.arrays),
@@ -83,8 +84,7 @@ class GMC(MultiViewClusterer):
         )
         self.n_iter_: int = result.n_iter
         self.converged_: bool = result.converged
-        inverse = np.argsort(views.order)
-        self.graph_ = result.graph[inverse][:, inverse]
+        self.graph_ = permuted_graph(result.graph, np.argsort(views.order))
         labels = result.labels
         found = int(labels.max()) + 1
         if found != self.n_clusters:
