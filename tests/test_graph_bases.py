@@ -381,7 +381,7 @@ def test_awkward_data(name):
 def test_missing_views_are_refused_where_they_would_be_a_cluster(name):
     views, _ = blobs()
     views[0][20] = np.nan
-    with pytest.raises(ValueError, match="sample 20 is missing in view 0.*SumGraph"):
+    with pytest.raises(ValueError, match=r"sample 20 is missing in view 0.*SumGraph"):
         BASES[name]().fit(views, n_clusters=3)
 
 

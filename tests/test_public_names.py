@@ -12,7 +12,7 @@ NAMES = {
     "tensormvc": [
         *["AGFT", "DCT", "FFT", "GFT", "Haar", "RandomOrthogonal", "ViewFFT"],
         *["GMCGraph", "SimGraph", "SumGraph", "ideal_graph"],
-        *["ASRETR", "ESTMC", "GMC", "TLSpNM", "TSVDMVC"],
+        *["ASRETR", "ESTMC", "GMC", "TLRLF4MVC", "TLSpNM", "TSVDMVC"],
         *["algebra", "datasets", "metrics", "penalties", "published", "shrinkage", "testing"],
     ],
     "tensormvc.algebra": [

@@ -285,6 +285,7 @@ def test_sparse_input_that_is_not_canonical_is_left_alone():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 def test_array_subclasses_and_frames_with_missing_values():
     dense = np.arange(6.0).reshape(3, 2) + 1
     expected = as_views([dense]).row_keys

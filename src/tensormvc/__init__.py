@@ -3,7 +3,7 @@
 from . import algebra, datasets, metrics, penalties, published, shrinkage, testing
 from .bases import AGFT, DCT, FFT, GFT, Haar, RandomOrthogonal, ViewFFT
 from .graphs import GMCGraph, SimGraph, SumGraph, ideal_graph
-from .methods import ASRETR, ESTMC, GMC, TSVDMVC, TLSpNM
+from .methods import ASRETR, ESTMC, GMC, TLRLF4MVC, TSVDMVC, TLSpNM
 
 __version__ = "0.1.0.dev0"
 
@@ -15,6 +15,7 @@ __all__ = [
     "FFT",
     "GFT",
     "GMC",
+    "TLRLF4MVC",
     "TSVDMVC",
     "GMCGraph",
     "Haar",

@@ -18,7 +18,7 @@ def plain_array(array: Any, name: str) -> Array:
     """Return a base-class array: a matrix as an array, a tensor without its gradient; a mask is refused."""
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array: fill it, with NaN for a missing row")
-    if isinstance(array, np.ndarray) or not is_array(array):
+    if isinstance(array, np.ndarray | np.generic) or not is_array(array):
         return np.asarray(array)
     array = array.detach() if array.requires_grad else array
     return array.resolve_conj()

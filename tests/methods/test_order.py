@@ -12,6 +12,7 @@ METHODS = {
     "TLSpNM": tm.TLSpNM,
     "ASRETR": tm.ASRETR,
     "ESTMC": tm.ESTMC,
+    "TLRLF4MVC": tm.TLRLF4MVC,
 }
 ADAPTIVE = ["gft-sim", "gft-sum", "gft-gmc", "agft"]
 # The order is settled before the first round: a few rounds show it as well as all of them, in less time.

@@ -5,7 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tensormvc as tm
 
-ESTIMATORS = [tm.TSVDMVC(), tm.TLSpNM(), tm.ASRETR(), tm.ESTMC(), tm.GMC()]
+ESTIMATORS = [tm.TSVDMVC(), tm.TLSpNM(), tm.ASRETR(), tm.ESTMC(), tm.TLRLF4MVC(), tm.GMC()]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
