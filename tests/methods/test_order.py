@@ -101,7 +101,7 @@ def test_the_fft_keeps_the_order_it_is_given(shared):
 
 
 @quiet
-@pytest.mark.parametrize("method", ["TSVDMVC", "ESTMC"])
+@pytest.mark.parametrize("method", ["TSVDMVC"])
 @pytest.mark.parametrize("basis", ["gft-sim", "gft-sum", "agft"])
 def test_noise_moves_nothing_without_the_canonical_order(shared, monkeypatch, method, basis):
     views, _ = tm.datasets.load_views(shared / "data" / "MSRCv1.mat")

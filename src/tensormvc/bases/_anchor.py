@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import _ops
 from .._ops import Array
-from .._views import Views, as_views, on_host, row_blocks
+from .._views import Views, as_float64, as_views, row_blocks
 from ..graphs import anchor_graph, bkhk, inverse_root_degrees, refuse_missing
 from ._base import ConvertedMatrix
 from ._graph import DataBasis
@@ -98,7 +98,8 @@ class AGFT(DataBasis):
         if n_clusters is not None and (isinstance(n_clusters, bool) or not n_clusters >= 1):
             raise ValueError(f"n_clusters must be a whole number >= 1, got {n_clusters!r}")
         refuse_missing(made, "AGFT")
-        parts = [on_host(array) for array in made.arrays]
+        # In single precision rounding would decide who is in which half.
+        parts = [as_float64(array) for array in made.arrays]
         anchors = bkhk(parts, depth, made.probes(1)[:, 0])
         graph = anchor_graph(parts, anchors, min(self.n_neighbors, 2**depth - 1))
         self.n_anchors_: int = 2**depth

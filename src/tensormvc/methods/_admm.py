@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# Rounds without a better residual after which single precision has nothing more to give.
-_PATIENCE = 10
+# Rounds at the caps of the penalties without a better residual, after which single precision has nothing more to give.
+_PATIENCE = 5
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,8 @@ def run_admm(
     tol : float
         Stop when the round's `stop` is below this.
     single_precision : bool, default=False
-        Whether to stop, too, when `stop` has not improved for some rounds: rounding may forbid reaching `tol`.
+        Whether to stop, too, when the penalties are at their caps and `stop` no longer falls: rounding may forbid
+        reaching `tol`.
     callback : function of a `Record`, optional
         Called after every round; a true answer ends the fit.
     verbose : int, default=0
@@ -120,7 +121,7 @@ def run_admm(
     Run
     """
     run = Run()
-    best, best_round = math.inf, 0
+    best, stalled = math.inf, 0
     for iteration in range(1, max_iter + 1):
         start = time.perf_counter()
         used = dict(schedule.values)
@@ -140,10 +141,10 @@ def run_admm(
             break
         if callback is not None and callback(record):
             break
-        if done.stop < best:
-            best, best_round = done.stop, iteration
-        if single_precision and iteration - best_round >= _PATIENCE:
+        schedule.advance(done.residuals)
+        stalled = stalled + 1 if dict(schedule.values) == used and done.stop >= best else 0
+        best = min(best, done.stop)
+        if single_precision and stalled >= _PATIENCE:
             run.converged = True
             break
-        schedule.advance(done.residuals)
     return run

@@ -26,7 +26,7 @@ class ASRETR(AnchorRepresentationClusterer):
         Number of clusters.
     basis : str or basis, default="auto"
         Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
-    alpha : float, default=0.5
+    alpha : float, default=1.0
         Weight of the error. The larger, the more of each sample the anchors must explain; samples have unit length,
         so that it needs no scaling to the data.
     gamma : float, default=0.0
@@ -88,7 +88,7 @@ class ASRETR(AnchorRepresentationClusterer):
         self,
         n_clusters: int = 8,
         basis: Any = "auto",
-        alpha: float = 0.5,
+        alpha: float = 1.0,
         gamma: float = 0.0,
         delta: float = 0.01,
         n_latent: int | None = None,

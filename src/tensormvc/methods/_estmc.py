@@ -26,7 +26,7 @@ class ESTMC(AnchorRepresentationClusterer):
         Number of clusters.
     basis : str or basis, default="auto"
         Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
-    alpha : float, default=0.5
+    alpha : float, default=1.0
         Weight of the error. The larger, the more of each sample the anchors must explain; samples have unit length,
         so that it needs no scaling to the data.
     penalty : str or penalty, default="etr"
@@ -85,7 +85,7 @@ class ESTMC(AnchorRepresentationClusterer):
         self,
         n_clusters: int = 8,
         basis: Any = "auto",
-        alpha: float = 0.5,
+        alpha: float = 1.0,
         penalty: Any = "etr",
         n_latent: int | None = None,
         view_sizes: Sequence[int] | None = None,

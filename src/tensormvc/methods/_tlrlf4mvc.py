@@ -41,9 +41,9 @@ class TLRLF4MVC(TensorClusterer):
         Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
     lam : float, default=0.01
         Ridge of the kernel regression. The larger, the smoother the codes are as functions of the samples.
-    gamma : float, default=0.001
+    gamma : float, default=0.0001
         Weight of the low rank. The larger, the more the views must agree.
-    mu_max : float, default=0.1
+    mu_max : float, default=0.01
         Cap of the penalty that ties the codes to the clusters of k-means. The larger, the more the result keeps to
         them.
     n_kernel_anchors : "auto" or int, default="auto"
@@ -102,8 +102,8 @@ class TLRLF4MVC(TensorClusterer):
         n_clusters: int = 8,
         basis: Any = "auto",
         lam: float = 0.01,
-        gamma: float = 0.001,
-        mu_max: float = 0.1,
+        gamma: float = 0.0001,
+        mu_max: float = 0.01,
         n_kernel_anchors: int | str = "auto",
         view_sizes: Sequence[int] | None = None,
         max_iter: int = 100,
