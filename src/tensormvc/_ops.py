@@ -310,7 +310,7 @@ def _torch_csr(matrix: Any, like: Array) -> Array:
     import torch
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        warnings.filterwarnings("ignore", message="Sparse (CSR tensor support is in beta|invariant checks)")
         return torch.sparse_csr_tensor(
             torch.as_tensor(matrix.indptr, dtype=torch.int64, device=like.device),
             torch.as_tensor(matrix.indices, dtype=torch.int64, device=like.device),
