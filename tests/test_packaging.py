@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-CORE_TESTS = ["test_algebra.py", "test_bases.py", "test_penalties.py", "test_shrinkage.py"]
+CORE_TESTS = ["test_algebra.py", "test_bases.py", "test_metrics.py", "test_penalties.py", "test_shrinkage.py"]
 
 
 def run(*command, **kwargs):

@@ -50,8 +50,8 @@ class TLRLF4MVC(TensorClusterer):
         Anchors of the kernel in each view, a power of 2; by default 1024, or a quarter of the samples if that is less.
     view_sizes : sequence of int, optional
         How many columns of a single array belong to each view.
-    max_iter : int, default=100
-        Most rounds.
+    max_iter : int, default=200
+        Most rounds; the published program stops after 100, a little before the codes come to rest.
     tol : float, default=1e-4
         Change of the codes of a view, in the Frobenius norm, at which to stop.
     random_state : int, RandomState instance or None, default=None
@@ -106,7 +106,7 @@ class TLRLF4MVC(TensorClusterer):
         mu_max: float = 0.01,
         n_kernel_anchors: int | str = "auto",
         view_sizes: Sequence[int] | None = None,
-        max_iter: int = 100,
+        max_iter: int = 200,
         tol: float = 1e-4,
         random_state: Any = None,
         verbose: int = 0,
