@@ -139,6 +139,8 @@ def _match(rows: _Integers, columns: _Integers, counts: _Integers) -> int:
         ),
         shape=(shape[0], shape[1] + shape[0]),
     )
+    # The matching of older SciPy takes 32-bit indices only.
+    weights.indices, weights.indptr = weights.indices.astype(np.int32), weights.indptr.astype(np.int32)
     return int(weights[min_weight_full_bipartite_matching(weights, maximize=True)].sum()) - shape[0]
 
 
