@@ -326,7 +326,7 @@ def kernel_features(points, anchors):
     return kernel - np.mean(kernel, axis=0), sigma
 
 
-def late_fusion_round(state, features, f, matrix, lam, gamma, beta1, beta2, beta3):
+def low_frequency_round(state, features, f, matrix, lam, gamma, beta1, beta2, beta3):
     """One round of TLRLF4MVC: every projection an n × n matrix; returns the new state and the four residuals."""
     b, b_hat, c, y, q1, q2, q3 = state
     n, d, m = b.shape
@@ -354,7 +354,7 @@ def late_fusion_round(state, features, f, matrix, lam, gamma, beta1, beta2, beta
     return (new, b_hat, c, y, q1, q2, q3), residuals
 
 
-def late_fusion_labels(b_hat, labels, n_clusters):
+def low_frequency_labels(b_hat, labels, n_clusters):
     """The label loop of TLRLF4MVC from labels 0, 1, …"""
 
     def standardise(columns):

@@ -1,4 +1,4 @@
-"""TLRLF4MVC: codes of kernel features, fused late."""
+"""TLRLF4MVC: codes of kernel features, low-rank over the views and of low frequency over the samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from .._views import Views, on_host
 from ..graphs import refuse_missing
 from ..penalties import Nuclear
 from ._base import POSITIVE, TensorClusterer
-from ._late_fusion import BetaSchedule, LateFusion, cluster_indicators, discrete_labels, kernel_features, labels_start
+from ._low_frequency import (
+    BetaSchedule,
+    LowFrequencyCodes,
+    cluster_indicators,
+    discrete_labels,
+    kernel_features,
+    labels_start,
+)
 
 _CODE_LENGTH = 64
 _MOST_ANCHORS = 1024
@@ -24,11 +31,10 @@ _RESTARTS = 3
 
 
 class TLRLF4MVC(TensorClusterer):
-    """TLRLF4MVC: each view's kernel features explain short codes, and the codes are fused under a low-rank tensor.
+    """TLRLF4MVC: kernel features explain short codes, drawn to a low rank and to low frequencies.
 
-    Long and others, "Tensorized label learning with late fusion for multi-view clustering"; with the transform of your
-    choice. The random starts belong to the values of the samples, and the low-frequency basis is the cluster
-    indicators of k-means, as the publication means it.
+    Long and others, TPAMI 2025; with the transform of your choice. The random starts belong to the values of the
+    samples, and the low-frequency basis is the cluster indicators of k-means, as the publication means it.
 
     Memory: 8 bytes a sample, kernel anchor and view, 64 × 56 bytes a sample and view, and the basis; time O(n) a round
     with "agft".
@@ -134,7 +140,7 @@ class TLRLF4MVC(TensorClusterer):
         parts = [on_host(array) for array in views.arrays]
         groups, _ = kmeans(_standardised(parts), self.n_clusters, n_init=_RESTARTS, random_state=seed)
         start = [views.normal(_CODE_LENGTH, seed, stream).astype(parts[0].dtype) for stream in range(3)]
-        solver = LateFusion(
+        solver = LowFrequencyCodes(
             (kernel_features(part, depth, ties) for part in parts),
             cluster_indicators(groups, self.n_clusters),
             basis,

@@ -14,8 +14,7 @@ from ._self_representation_base import SelfRepresentationClusterer
 class TLSpNM(SelfRepresentationClusterer):
     """TLSpNM: as t-SVD-MVC, with the logarithm of the singular values in place of their sum.
 
-    Guo, Sun, Gao, Hu and Yin, "Logarithmic Schatten-p norm minimization for tensorial multi-view subspace
-    clustering", TPAMI 2022; with the transform of your choice. The error of a sample is measured in each view by
+    Guo and others, TPAMI 2023; with the transform of your choice. The error of a sample is measured in each view by
     itself.
 
     Memory: about 7 arrays of n × n × views (56 n² bytes a view); time O(n³) a view and round.

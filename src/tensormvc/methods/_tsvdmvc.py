@@ -14,8 +14,7 @@ from ._self_representation_base import SelfRepresentationClusterer
 class TSVDMVC(SelfRepresentationClusterer):
     """t-SVD-MVC: every view explains its samples by each other, and the representations are low-rank together.
 
-    Xie, Tao, Zhang, Liu, Zhang and Qu, "On unifying multi-view self-representations for clustering by tensor
-    multi-rank minimization", IJCV 2018; with the transform of your choice.
+    Xie and others, IJCV 2018; with the transform of your choice.
 
     Memory: about 7 arrays of n × n × views (56 n² bytes a view); time O(n³) a view and round.
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from tensormvc import FFT, GFT
 from tensormvc._views import as_views
 from tensormvc.graphs import bkhk
-from tensormvc.methods import _late_fusion
+from tensormvc.methods import _low_frequency
 from tensormvc.methods._admm import run_admm
-from tensormvc.methods._late_fusion import (
+from tensormvc.methods._low_frequency import (
     BetaSchedule,
-    LateFusion,
+    LowFrequencyCodes,
     cluster_indicators,
     discrete_labels,
     kernel_features,
@@ -48,7 +48,7 @@ def test_the_loop_is_the_reference(shared, run, names):
     reference = np.load(shared / "reference" / f"tlr_run_{run}.npz")
     features = [inputs[f"K_v{v}"].T for v in (1, 2, 3)]
     start = tuple(inputs[name].T if inputs[name].ndim == 2 else sample_first(inputs[name]) for name in names)
-    solver = LateFusion(
+    solver = LowFrequencyCodes(
         features,
         reference["Fin_used"].T,
         FFT().fit(np.empty((60, 64, 3))),
@@ -142,14 +142,14 @@ def test_rounds_are_the_textbook(basis, indicators):
             f = np.linalg.qr(np.random.default_rng(seed).normal(size=(n, 3)))[0]
         dense = f.toarray() if indicators else f
         np.testing.assert_allclose(dense.T @ dense, np.eye(3), atol=1e-14)
-        solver = LateFusion(iter(features), f, fitted, "nuclear", lam=0.1, gamma=0.02, start=start)
+        solver = LowFrequencyCodes(iter(features), f, fitted, "nuclear", lam=0.1, gamma=0.02, start=start)
         b, c, y = start
         state = (b, b.mean(axis=2), c, y, *(np.zeros_like(b) for _ in range(3)))
         schedule = BetaSchedule(0.5)
         for _ in range(8):
             used = dict(schedule.values)
             done = solver.step(used)
-            state, expected = textbook.late_fusion_round(
+            state, expected = textbook.low_frequency_round(
                 state, features, dense, matrix, 0.1, 0.02, *(used[name] for name in NAMES)
             )
             iterates = (solver.codes, solver.consensus, solver.low_rank, solver.low_frequency, *solver.multipliers)
@@ -167,7 +167,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
 
     def iterates():
         fitted = FFT().fit(start[0])
-        solver = LateFusion(
+        solver = LowFrequencyCodes(
             features, cluster_indicators(labels, 3), fitted, "nuclear", lam=0.1, gamma=0.02, start=start
         )
         done = run_admm(solver.step, BetaSchedule(0.5), max_iter=10, tol=0)
@@ -176,7 +176,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
 
     expected = iterates()
     monkeypatch.setattr(
-        _late_fusion, "row_blocks", lambda n: (slice(start, min(start + 7, n)) for start in range(0, n, 7))
+        _low_frequency, "row_blocks", lambda n: (slice(start, min(start + 7, n)) for start in range(0, n, 7))
     )
     for value, other in zip(iterates(), expected, strict=True):
         np.testing.assert_allclose(value, other, rtol=1e-11)
@@ -187,9 +187,9 @@ def test_a_start_is_copied_and_may_be_the_same_in_every_view():
     same = tuple(array[:, :, 0].copy() for array in start)
     fitted = FFT().fit(start[0])
     f = cluster_indicators(labels, 3)
-    solver = LateFusion(features, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=same)
+    solver = LowFrequencyCodes(features, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=same)
     repeated = tuple(np.repeat(array[:, :, None], 3, axis=2) for array in same)
-    other = LateFusion(features, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=repeated)
+    other = LowFrequencyCodes(features, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=repeated)
     for each in (solver, other):
         each.step(BetaSchedule(0.5).values)
     np.testing.assert_array_equal(solver.codes, other.codes)
@@ -207,7 +207,7 @@ def test_permuted_rows_have_permuted_iterates():
         fitted = GFT("sum").fit(as_views(parts, canonical=False, keep_view_order=True))
         begin = tuple(array[rows] for array in start)
         f = cluster_indicators(labels[rows], 3)
-        solver = LateFusion(parts, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=begin)
+        solver = LowFrequencyCodes(parts, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=begin)
         run_admm(solver.step, BetaSchedule(0.5), max_iter=20, tol=0)
         return solver.consensus
 
@@ -220,7 +220,7 @@ def test_single_precision():
     features = [part * np.logspace(2, -3, 16) for part in features]
     results = []
     for dtype in (np.float64, np.float32):
-        solver = LateFusion(
+        solver = LowFrequencyCodes(
             [part.astype(dtype) for part in features],
             cluster_indicators(labels, 3),
             FFT().fit(start[0]),
@@ -273,7 +273,7 @@ def test_labels_are_the_textbook(seed, n_clusters):
     rng = np.random.default_rng(seed)
     b_hat = rng.normal(size=(n_clusters, 8))[rng.integers(n_clusters, size=25)] + rng.normal(size=(25, 8))
     start = rng.integers(n_clusters, size=25)  # a cluster may be empty
-    expected = textbook.late_fusion_labels(b_hat, start, n_clusters)
+    expected = textbook.low_frequency_labels(b_hat, start, n_clusters)
     np.testing.assert_array_equal(discrete_labels(b_hat, one_hot(start, n_clusters)), expected)
     np.testing.assert_array_equal(discrete_labels(b_hat, one_hot(start, n_clusters).toarray()), expected)
 

@@ -1,4 +1,4 @@
-"""Late fusion: each view's samples get codes that its kernel features explain, and one consensus is made of them.
+"""Codes that the kernel features of each view explain, of low rank and low frequency, and their consensus.
 
 The solver of TLRLF4MVC. B_v are the codes of view v, B̂ the consensus; the tensor of all B_v is drawn to a low-rank copy
 C under a basis and to a low-frequency copy Y in the span of an orthonormal F. All work is local to the rows, but for
@@ -144,7 +144,7 @@ class BetaSchedule:
             self._last[name] = residuals[name]
 
 
-class LateFusion:
+class LowFrequencyCodes:
     """The state of the loop, and one round of it.
 
     Memory: seven tensors (n, d, m), the slices of one, a matrix as large as the features of each view, and a few
