@@ -14,7 +14,8 @@ from ._anchor_representation_base import AnchorRepresentationClusterer
 class ESTMC(AnchorRepresentationClusterer):
     """ESTMC: orthonormal anchors represent every view, and a non-convex penalty makes the representations low-rank.
 
-    Ji and others, TPAMI 2025. ASR-ETR without its regulariser and with a choice of penalties; the stronger variant of the publication is not
+    Ji and others, TPAMI 2025.
+    ASR-ETR without its regulariser and with a choice of penalties; the stronger variant of the publication is not
     part of this. With "agft" it is the method for large data.
 
     Memory: 24 bytes a sample, latent dimension and view, 8 a sample and feature, and the basis; time O(n) a round
