@@ -14,7 +14,8 @@ class ASRETR(AnchorRepresentationClusterer):
     """ASR-ETR: orthonormal anchors represent every view, and the representations have a low enhanced tensor rank.
 
     Ji and others, ICCV 2023; with the transform of your choice. The published anchor graph carries no information,
-    because orthonormal anchors are all equally far apart; in exact arithmetic its regulariser is the ridge that it is here.
+    because orthonormal anchors are all equally far apart; in exact arithmetic its regulariser is the ridge that it is
+    here.
 
     Memory: 24 bytes a sample, latent dimension and view, 8 a sample and feature, and the basis; time O(n) a round
     with "agft".
