@@ -1,6 +1,7 @@
 """Verdicts on clusterers that are known to depend on the order of the rows, or not to."""
 
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -185,6 +186,25 @@ def test_frame_has_one_row_a_run(few):
     assert (frame["n_clusters"] == 10).all()
     assert (frame["seconds"] > 0).all()
     assert frame["ACC"].between(0, 1).all()
+
+
+def test_frames_without_pandas_say_what_to_install(few, monkeypatch):
+    audit = audit_order(first_row_decides, few[0], n_permutations=2)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        audit.to_frame()
+
+
+def test_pictures(few):
+    pytest.importorskip("tensormvc.plotting", reason="no figures yet", exc_type=ImportError)
+    plt = pytest.importorskip("matplotlib.pyplot")
+    views, _ = few
+    for drawn in (
+        audit_order(KMeans(10, n_init=1), views, n_permutations=3).plot(),
+        shuffle_sweep(KMeans(10, n_init=1), views, rates=(0, 1), n_repeats=2).plot(),
+    ):
+        assert isinstance(drawn, plt.Axes)
+        plt.close(drawn.figure)
 
 
 def test_one_line_and_many(few):

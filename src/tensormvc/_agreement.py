@@ -96,7 +96,8 @@ def mean_and_interval(values: _Floats, rng: np.random.Generator) -> tuple[float,
         return math.nan, (math.nan, math.nan)
     off_diagonal = values * (1 - np.eye(size))
     mean = float(off_diagonal.sum() / (size * (size - 1)))
-    times = rng.multinomial(size, np.full(size, 1 / size), size=_N_BOOTSTRAP).astype(np.float64)
+    draws = rng.integers(size, size=(_N_BOOTSTRAP, size)) + size * np.arange(_N_BOOTSTRAP)[:, None]
+    times = np.bincount(draws.ravel(), minlength=draws.size).reshape(draws.shape).astype(np.float64)
     n_pairs = size**2 - np.sum(times**2, axis=1)
     sums = np.sum((times @ off_diagonal) * times, axis=1)
     means = sums[n_pairs > 0] / n_pairs[n_pairs > 0]
