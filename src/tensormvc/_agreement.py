@@ -1,0 +1,106 @@
+"""How much several partitions of the same samples agree, without a table of pairs of samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .metrics import ari_of_pairs
+
+_Codes = NDArray[np.int64]
+_Floats = NDArray[np.float64]
+
+_N_BOOTSTRAP = 1000
+# With more cells to a sample than this, sorting samples is faster than counting all cells.
+_MOST_CELLS_PER_SAMPLE = 4
+
+
+def numbered_by_first(labels: NDArray[Any]) -> _Codes:
+    """Return the clusters numbered by their first samples: equal partitions become equal arrays."""
+    codes = labels - labels.min()
+    if codes.max() > _MOST_CELLS_PER_SAMPLE * len(codes):
+        codes = np.unique(labels, return_inverse=True)[1]
+    first = np.full(int(codes.max()) + 1, len(codes))
+    # Of several values for one place the last stays: from the end, that is the first sample.
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return np.asarray(np.argsort(np.argsort(first))[codes])
+
+
+def agreement(partitions: Sequence[_Codes]) -> tuple[_Floats, _Floats]:
+    """Return the ARI of all pairs of partitions, and how much the company of each sample differs among them.
+
+    Parameters
+    ----------
+    partitions : sequence of arrays of shape (n_samples,)
+        As `numbered_by_first` returns them.
+
+    Returns
+    -------
+    aris : ndarray of shape (n_partitions, n_partitions)
+        1 for equal partitions, also where there is a single cluster.
+    instability : ndarray of shape (n_samples,)
+        Mean over pairs of partitions of the Jaccard distance of the two clusters that a sample is in.
+    """
+    aris = np.ones((len(partitions), len(partitions)))
+    if not partitions:
+        return aris, np.zeros(0)
+    # Equal partitions are compared with the others once.
+    numbers: dict[bytes, int] = {}
+    which = np.array([numbers.setdefault(partition.tobytes(), len(numbers)) for partition in partitions])
+    distinct = [partitions[int(np.flatnonzero(which == i)[0])] for i in range(len(numbers))]
+    sizes = [np.bincount(partition) for partition in distinct]
+    pairs = [_n_pairs(size) for size in sizes]
+    times = np.bincount(which)
+    n = len(distinct[0])
+    between = np.ones((len(distinct), len(distinct)))
+    instability = np.zeros(n)
+    for a in range(len(distinct)):
+        for b in range(a):
+            cells, counts, union = _table(distinct[a], distinct[b], sizes[a], sizes[b])
+            ari = ari_of_pairs(_n_pairs(counts), pairs[a], pairs[b], n)
+            between[a, b] = between[b, a] = ari
+            # All samples of a cell have the same two clusters.
+            instability += (times[a] * times[b] * (1 - counts / union))[cells]
+    return between[np.ix_(which, which)], instability / max(len(partitions) * (len(partitions) - 1) / 2, 1)
+
+
+def _table(first: _Codes, second: _Codes, first_sizes: _Codes, second_sizes: _Codes) -> tuple[_Codes, _Codes, _Codes]:
+    """Return the cell of each sample in the table of two partitions; the counts of the cells; |A ∪ B| of each."""
+    cells = first * len(second_sizes) + second
+    n_cells = len(first_sizes) * len(second_sizes)
+    if n_cells <= _MOST_CELLS_PER_SAMPLE * len(cells):
+        counts = np.bincount(cells, minlength=n_cells)
+        return cells, counts, np.add.outer(first_sizes, second_sizes).ravel() - counts
+    used, places, counts = np.unique(cells, return_inverse=True, return_counts=True)
+    rows, columns = np.divmod(used, len(second_sizes))
+    return places, counts, first_sizes[rows] + second_sizes[columns] - counts
+
+
+def _n_pairs(sizes: NDArray[np.intp]) -> int:
+    """Return the number of pairs of samples within groups of these sizes."""
+    return (int(sizes @ sizes) - int(sizes.sum())) // 2
+
+
+def mean_and_interval(values: _Floats, rng: np.random.Generator) -> tuple[float, tuple[float, float]]:
+    """Return the mean over pairs of a symmetric table, and its 95 % bootstrap interval; NaN without pairs.
+
+    What is drawn anew is the objects, not the pairs: pairs that share an object are not independent. An object that is
+    drawn twice is not compared with itself.
+    """
+    size = len(values)
+    if size < 2:
+        return math.nan, (math.nan, math.nan)
+    off_diagonal = values * (1 - np.eye(size))
+    mean = float(off_diagonal.sum() / (size * (size - 1)))
+    draws = rng.integers(size, size=(_N_BOOTSTRAP, size)) + size * np.arange(_N_BOOTSTRAP)[:, None]
+    times = np.bincount(draws.ravel(), minlength=draws.size).reshape(draws.shape).astype(np.float64)
+    n_pairs = size**2 - np.sum(times**2, axis=1)
+    sums = np.sum((times @ off_diagonal) * times, axis=1)
+    means = sums[n_pairs > 0] / n_pairs[n_pairs > 0]
+    low, high = np.quantile(means, [0.025, 0.975])
+    # With few objects the quantiles may miss the mean by rounding.
+    return mean, (min(float(low), mean), max(float(high), mean))
