@@ -13,7 +13,7 @@ NAMES = {
         *["AGFT", "DCT", "FFT", "GFT", "Haar", "RandomOrthogonal", "ViewFFT"],
         *["GMCGraph", "SimGraph", "SumGraph", "ideal_graph"],
         *["ASRETR", "ESTMC", "GMC", "TLRLF4MVC", "TLSpNM", "TSVDMVC"],
-        *["algebra", "datasets", "metrics", "penalties", "published", "shrinkage", "testing"],
+        *["algebra", "datasets", "metrics", "penalties", "plotting", "published", "shrinkage", "testing"],
     ],
     "tensormvc.algebra": [
         *["facewise_product", "gt_svd", "inverse_transform", "is_f_diagonal", "is_orthogonal", "mode3_product"],
@@ -30,6 +30,10 @@ NAMES = {
     "tensormvc.penalties": [
         *["ETP", "ETR", "GammaNorm", "Geman", "Laplace", "Log", "MCP", "Nuclear", "Penalty", "SCAD", "SchattenP"],
         "make_penalty",
+    ],
+    "tensormvc.plotting": [
+        *["plot_affinity", "plot_audit", "plot_basis", "plot_convergence", "plot_embedding", "plot_energy_ratio"],
+        *["plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum"],
     ],
     "tensormvc.published": ["PublishedResult", "ReweightedETR", "asr_etr", "tlspnm", "tsvd_mvc"],
     "tensormvc.shrinkage": ["l21_shrink", "low_rank_shrink", "shrink_slices"],
