@@ -12,9 +12,8 @@ import matplotlib.pyplot as plt
 import tensormvc as tm
 
 views, y = tm.datasets.load_digits_views(200, class_sorted=True)
-sweep = tm.shuffle_sweep(
-    tm.TSVDMVC(10, basis="fft", random_state=0), views, y, rates=(0, 0.25, 0.5, 0.75, 1), n_repeats=2
-)
+model = tm.TSVDMVC(10, basis="fft", random_state=0)
+sweep = tm.shuffle_sweep(model, views, y, rates=(0, 0.25, 0.5, 0.75, 1), n_repeats=2)
 print(sweep)
 tm.plotting.plot_shuffle_sweep(sweep)
 plt.show()

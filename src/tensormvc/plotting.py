@@ -38,7 +38,7 @@ _FIGURE_SIZE = (4.8, 3.5)
 # Points. A paper prints figures at their size, so these are the sizes on paper.
 _TEXT, _SMALL = 8, 7
 # What sweeps measure without and with classes.
-_QUALITY = ("ARI with rate 0", "accuracy (by the classes)")
+_QUALITY = ("ARI with rate 0", "accuracy (labels used)")
 # A picture of samples × samples has no more pixels a side than this.
 _MOST_PIXELS = 1000
 
@@ -356,12 +356,20 @@ def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -
     outside = picture[~np.eye(len(picture), dtype=bool)]
     outside = outside[outside > 0]
     highest = np.quantile(outside, 0.99) if len(outside) else 1.0
-    # Pixels cover samples i − ½ to i + ½, whatever the size of the blocks.
-    extent = (-0.5, n - 0.5, n - 0.5, -0.5)
-    image = ax.imshow(picture, cmap="cividis", vmin=min(0.0, picture.min()), vmax=highest, extent=extent)
+    # In units of samples; the last block may reach beyond them.
+    end = len(picture) * size - 0.5
+    image = ax.imshow(
+        picture,
+        cmap="cividis",
+        vmin=min(0.0, picture.min()),
+        vmax=highest,
+        extent=(-0.5, end, end, -0.5),
+        interpolation="nearest",
+    )
+    ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
     lines = edges[1:-1] - 0.5
-    ax.hlines(lines, *extent[:2], color="white", lw=0.4)
-    ax.vlines(lines, *extent[:2], color="white", lw=0.4)
+    ax.hlines(lines, -0.5, n - 0.5, color="white", lw=0.4)
+    ax.vlines(lines, -0.5, n - 0.5, color="white", lw=0.4)
     _mark_groups(ax.xaxis, edges, names)
     _mark_groups(ax.yaxis, edges, names)
     blocks = "" if size == 1 else f", means of {size} × {size}"
