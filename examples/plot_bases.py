@@ -4,7 +4,8 @@ What the components of a basis look like
 
 Rows are samples, put in the order of their classes for display; columns are components. Those of the FFT are waves over
 row numbers, which say nothing here: the digits came in turns. Those of the GFT come from a graph over the samples:
-groups of samples light up together. With the graph that links all samples of a class, which only an oracle has, they are the classes.
+groups of samples light up together. With the graph that links all samples of a class, which only an oracle has, they
+are the classes.
 """
 
 import matplotlib.pyplot as plt
