@@ -13,7 +13,7 @@ NAMES = {
         *["AGFT", "DCT", "FFT", "GFT", "Haar", "RandomOrthogonal", "ViewFFT"],
         *["GMCGraph", "SimGraph", "SumGraph", "ideal_graph"],
         *["ASRETR", "ESTMC", "GMC", "TLRLF4MVC", "TLSpNM", "TSVDMVC"],
-        *["algebra", "datasets", "metrics", "penalties", "published", "shrinkage", "testing"],
+        *["algebra", "datasets", "metrics", "penalties", "published", "report", "shrinkage", "testing"],
     ],
     "tensormvc.algebra": [
         *["facewise_product", "gt_svd", "inverse_transform", "is_f_diagonal", "is_orthogonal", "mode3_product"],
@@ -32,6 +32,7 @@ NAMES = {
         "make_penalty",
     ],
     "tensormvc.published": ["PublishedResult", "ReweightedETR", "asr_etr", "tlspnm", "tsvd_mvc"],
+    "tensormvc.report": ["ClusterRun", "write_cluster_report"],
     "tensormvc.shrinkage": ["l21_shrink", "low_rank_shrink", "shrink_slices"],
     "tensormvc.testing": ["check_basis", "check_penalty"],
 }

@@ -1,6 +1,6 @@
 """Tensor multi-view clustering that does not care how the rows are ordered."""
 
-from . import algebra, datasets, metrics, penalties, published, shrinkage, testing
+from . import algebra, datasets, metrics, penalties, published, report, shrinkage, testing
 from .bases import AGFT, DCT, FFT, GFT, Haar, RandomOrthogonal, ViewFFT
 from .graphs import GMCGraph, SimGraph, SumGraph, ideal_graph
 from .methods import ASRETR, ESTMC, GMC, TLRLF4MVC, TSVDMVC, TLSpNM
@@ -30,6 +30,7 @@ __all__ = [
     "metrics",
     "penalties",
     "published",
+    "report",
     "shrinkage",
     "testing",
 ]
