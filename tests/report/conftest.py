@@ -24,6 +24,7 @@ def digits_run():
         labels=model.labels_,
         seconds=1.25,
         y=y,
+        audit=tm.audit_order(model, views, n_permutations=2),
         notes=[("basis gft-sum", "150 samples: the full spectrum fits")],
         versions={"tensormvc": tm.__version__},
     )
@@ -38,6 +39,7 @@ def hostile_run(digits_run):
         file_name=f"{HOSTILE}.npz".replace("/", ""),
         description=tm.datasets.describe(views),
         views=views,
+        audit=None,
         sample_ids=[f"{HOSTILE}{row}" for row in range(150)],
         y=np.array([f"{HOSTILE}{label}" for label in digits_run.y]),
         notes=[(HOSTILE, HOSTILE)],

@@ -84,7 +84,6 @@ def test_how_to_run_it_again(digits_run, digits_page):
     assert parameters["basis"].startswith("auto, fitted as GFT(")
     assert "callback" not in parameters
     assert text(next(digits_page.iter("h1"))) == "Clusters of digits.npz"
-    assert "tensormvc audit some/where/digits.npz -k 10" in whole
     assert "used to measure, and for nothing else" in whole
 
 
@@ -103,7 +102,7 @@ def test_ids_are_unique_and_pictures_have_words(digits_page):
     ids = [e.get("id") for e in digits_page.iter() if e.get("id")]
     assert len(ids) == len(set(ids))
     pictures = [e for e in digits_page.iter() if e.tag in SVG]
-    assert len(pictures) == 3
+    assert len(pictures) == 4
     for picture in pictures:
         assert picture.get("role") == "img"
         assert len(picture.get("aria-label")) > 40
@@ -128,6 +127,34 @@ def test_without_labels_nothing_is_measured(digits_run, tmp_path):
     root = read(run, tmp_path)
     assert "Agreement with the known classes" not in tables(root)
     assert "known classes" not in text(root)
+
+
+def test_order_that_does_not_matter(digits_run, digits_page):
+    whole = text(digits_page)
+    assert "The clusters do not depend on the order of the rows." in whole
+    assert digits_run.audit.verdict in whole
+    orders, seeds = tables(digits_page)["Agreement of clusterings (ARI; 1 is equal)"]
+    assert orders == ["Another order, same seed", "1.000", "1.000 to 1.000"]
+    assert seeds[1] == f"{digits_run.audit.seed_ari:.3f}"
+
+
+def test_order_that_matters(digits_run, tmp_path):
+    model = tm.ESTMC(n_clusters=10, basis="fft", random_state=0).fit(digits_run.views)
+    audit = tm.audit_order(model, digits_run.views, n_permutations=2)
+    root = read(replace(digits_run, estimator=model, labels=model.labels_, audit=audit), tmp_path)
+    whole = text(root)
+    assert "The clusters depend on the order of the rows." in whole
+    assert audit.verdict in whole
+    assert f"Samples that move most: {', '.join(map(str, audit.unstable_samples))}." in whole
+    assert tables(root)["Agreement of clusterings (ARI; 1 is equal)"][0][1] == f"{audit.order_ari:.3f}".replace(
+        "-", "−"
+    )
+
+
+def test_order_that_was_not_tried(digits_run, tmp_path):
+    whole = text(read(replace(digits_run, audit=None, file_name="my data/x.npz"), tmp_path))
+    assert "was not tried in this run" in whole
+    assert "tensormvc audit 'my data/x.npz' -k 10" in whole
 
 
 def test_sample_ids(digits_run, digits_page, tmp_path):

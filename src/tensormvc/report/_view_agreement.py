@@ -86,7 +86,7 @@ def take_rows(view: Any, rows: NDArray[np.intp]) -> Any:
     """Return rows of a view as an array, dense or CSR."""
     if hasattr(view, "iloc"):
         return view.iloc[rows].to_numpy()
-    return view.tocsr()[rows] if sp.issparse(view) else np.asarray(view[rows])
+    return view.tocsr()[rows] if hasattr(view, "tocsr") else np.asarray(view[rows])
 
 
 def _present(view: Any, rows: NDArray[np.intp]) -> tuple[Any, NDArray[np.intp]]:
