@@ -217,6 +217,19 @@ def test_many_samples_make_no_larger_page(tmp_path):
     assert "Samples of each class in each cluster" not in tables(root)
 
 
+def test_features_of_our_own_are_named(digits_run, tmp_path):
+    whole = text(read(replace(digits_run, file_name="Some-20_recomputed.mat"), tmp_path))
+    assert "not those of the published data set" in whole
+
+
+def test_sorted_files_are_named(tmp_path):
+    views, y = tm.datasets.load_digits_views(60, class_sorted=True)
+    model = tm.GMC(n_clusters=10).fit(views)
+    described = tm.datasets.describe(views, y)
+    run = tm.report.ClusterRun("x", "x.npz", described, views, model, model.labels_, 1.0, y=y)
+    assert "and its rows are sorted by them" in text(read(run, tmp_path))
+
+
 def test_existing_pages_are_kept(digits_run, tmp_path):
     (tmp_path / "index.html").write_text("mine")
     with pytest.raises(FileExistsError, match=r"index\.html"):

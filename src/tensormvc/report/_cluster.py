@@ -69,7 +69,7 @@ class ClusterRun:
     sample_ids : sequence, optional
         Names of the samples; else they are called by their row.
     y : array of shape (n_samples,), optional
-        Classes that are known, to measure with.
+        Classes that are known, to measure with; the page says that they were used for nothing else.
     audit : OrderAudit, optional
         Whether the result depends on the order of the rows, if that was tried.
     notes : sequence of (what, why), optional
@@ -164,11 +164,11 @@ def _document(run: ClusterRun) -> str:
     ]
     if run.y is not None:
         sections.append(_measures(run))
-    n_clusters = len(np.unique(run.labels))
+    n_clusters, n_views = len(np.unique(run.labels)), len(run.description.views)
     head = facts(
         [
             ("Samples", f"{run.description.n_samples:,}"),
-            ("Views", f"{len(run.description.views):,}"),
+            ("Views", f"{n_views:,}"),
             ("Clusters", f"{n_clusters:,}"),
             ("Method", type(run.estimator).__name__),
             ("Time", _duration(run.seconds)),
@@ -176,8 +176,8 @@ def _document(run: ClusterRun) -> str:
         ]
     )
     title = f"Clusters of {_file(run)}"
-    lead = f"{n_clusters:,} clusters of {run.description.n_samples:,} samples, found without looking at any label."
-    return page(title, lead, head, sections, join(["Made by tensormvc ", run.versions.get("tensormvc", ""), "."]))
+    lead = "What was found, how it was found, and how far to trust it."
+    return page(title, lead, head, sections, f"Made by tensormvc {run.versions.get('tensormvc', '')}".strip())
 
 
 def _how(run: ClusterRun) -> Section:
@@ -232,12 +232,14 @@ def _data(run: ClusterRun) -> Section:
         table("The views", [*columns, "Values", "Scaling that would fit"], rows, "lrlrrrrlp"),
         paragraph("The method itself scales every sample of every view to unit length.", class_="note"),
     ]
+    if PurePath(run.file_name).stem.endswith("_recomputed"):
+        body.append(paragraph("The features were computed anew: they are not those of the published data set."))
     if described.class_counts is not None:
         sizes = sorted(set(described.class_counts.values()))
         span = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
-        text = f"The file knows {len(described.class_counts):,} classes of {span} samples"
+        text = f"The file has {len(described.class_counts):,} classes of {span} samples"
         if described.class_sorted:
-            text += ", and its rows are sorted by them: a method that depends on the order of the rows would profit"
+            text += ", and its rows are sorted by them: a method that depends on the order profits from that"
         body.append(paragraph(f"{text}."))
     if described.n_duplicates:
         text = f"{described.n_duplicates:,} samples repeat an earlier one exactly in all views, and share its cluster."
