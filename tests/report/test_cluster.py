@@ -154,7 +154,16 @@ def test_order_that_matters(digits_run, tmp_path):
 def test_order_that_was_not_tried(digits_run, tmp_path):
     whole = text(read(replace(digits_run, audit=None, file_name="my data/x.npz"), tmp_path))
     assert "was not tried in this run" in whole
+    assert "By design the order of the rows does not matter to TSVDMVC" in whole
     assert "tensormvc audit 'my data/x.npz' -k 10" in whole
+
+
+@pytest.mark.parametrize(("basis", "matters"), [("fft", True), ("dct", True), ("fft-view", False), ("agft", False)])
+def test_what_a_basis_tells_of_the_order(digits_run, tmp_path, basis, matters):
+    model = tm.ESTMC(n_clusters=10, basis=basis, random_state=0).fit(digits_run.views)
+    whole = text(read(replace(digits_run, estimator=model, labels=model.labels_, audit=None), tmp_path))
+    assert ("The basis runs along the rows as the file has them." in whole) == matters
+    assert ("By design the order of the rows does not matter" in whole) == (not matters)
 
 
 def test_sample_ids(digits_run, digits_page, tmp_path):
