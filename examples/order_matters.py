@@ -25,12 +25,6 @@ COLOURS = {"class-sorted": "#0072B2", "shuffled": "#D55E00"}
 FFT_THRESHOLD = 60.0
 
 
-def similarity_tensor(views):
-    """Return Z with Z[:, :, v] = X_v X_vᵀ, samples at unit length: what the paper's spectra are of."""
-    units = [view / np.linalg.norm(view, axis=1, keepdims=True) for view in views]
-    return np.stack([unit @ unit.T for unit in units], axis=2)
-
-
 def class_contrast(tensor, y):
     """Return the mean similarity within classes minus that between them, averaged over views."""
     same = y[:, None] == y[None, :]
@@ -40,7 +34,7 @@ def class_contrast(tensor, y):
 
 def look(views, y, basis, threshold):
     """Shrink the similarities of the samples under a basis and measure what happens."""
-    tensor = similarity_tensor(views)
+    tensor = tm.diagnostics.similarity_tensor(views)  # what the paper's spectra are of
     shrunk = tm.shrinkage.low_rank_shrink(tensor, basis, "nuclear", threshold)
     # Slice 0 is (nearly) the mean over the samples: it knows no order.
     before, after = (

@@ -13,15 +13,23 @@ NAMES = {
         *["AGFT", "DCT", "FFT", "GFT", "Haar", "RandomOrthogonal", "ViewFFT"],
         *["GMCGraph", "SimGraph", "SumGraph", "ideal_graph"],
         *["ASRETR", "ESTMC", "GMC", "TLRLF4MVC", "TLSpNM", "TSVDMVC"],
-        *["algebra", "datasets", "metrics", "penalties", "published", "shrinkage", "testing"],
+        *["algebra", "datasets", "diagnostics", "metrics", "penalties", "published", "shrinkage", "testing"],
+        *["audit_order", "shuffle_sweep"],
     ],
     "tensormvc.algebra": [
         *["facewise_product", "gt_svd", "inverse_transform", "is_f_diagonal", "is_orthogonal", "mode3_product"],
         *["singular_values", "surrogate_norm", "t_identity", "t_product", "t_transpose", "tensor_rank", "transform"],
     ],
+    "tensormvc.audit": ["OrderAudit", "ShuffleSweep", "audit_order", "shuffle_sweep"],
     "tensormvc.datasets": [
         *["DataError", "RowSource", "describe", "load_digits_views", "load_views", "make_multiview", "save_views"],
         "shuffle_samples",
+    ],
+    "tensormvc.diagnostics": [
+        *["EquivarianceError", "FrequencyBound", "Multiplicities"],
+        *["circular_total_variation", "cumulative_energy_ratio", "equivariance_error", "frequency_bound"],
+        *["lipschitz_constants", "low_frequency_share", "similarity_tensor", "slice_energies"],
+        "spectrum_multiplicities",
     ],
     "tensormvc.metrics": [
         *["ari", "clustering_accuracy", "clustering_report", "nmi"],

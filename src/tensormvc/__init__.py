@@ -1,6 +1,7 @@
 """Tensor multi-view clustering that does not care how the rows are ordered."""
 
-from . import algebra, datasets, metrics, penalties, published, shrinkage, testing
+from . import algebra, datasets, diagnostics, metrics, penalties, published, shrinkage, testing
+from .audit import audit_order, shuffle_sweep
 from .bases import AGFT, DCT, FFT, GFT, Haar, RandomOrthogonal, ViewFFT
 from .graphs import GMCGraph, SimGraph, SumGraph, ideal_graph
 from .methods import ASRETR, ESTMC, GMC, TLRLF4MVC, TSVDMVC, TLSpNM
@@ -25,11 +26,14 @@ __all__ = [
     "TLSpNM",
     "ViewFFT",
     "algebra",
+    "audit_order",
     "datasets",
+    "diagnostics",
     "ideal_graph",
     "metrics",
     "penalties",
     "published",
     "shrinkage",
+    "shuffle_sweep",
     "testing",
 ]

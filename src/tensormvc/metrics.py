@@ -200,9 +200,13 @@ def _f_score(table: _Table) -> float:
 
 
 def _ari(table: _Table) -> float:
+    return ari_of_pairs(*_pair_counts(table), table.n_samples)
+
+
+def ari_of_pairs(both: int, in_classes: int, in_clusters: int, n_samples: int) -> float:
+    """Return the adjusted Rand index from the pairs that are together in both, in the classes, in the clusters."""
     # With the integers of Python the numerator, the denominator and a value of 1 are exact.
-    both, in_classes, in_clusters = _pair_counts(table)
-    n_pairs = table.n_samples * (table.n_samples - 1) // 2
+    n_pairs = n_samples * (n_samples - 1) // 2
     expected = in_classes * in_clusters
     denominator = (in_classes + in_clusters) * n_pairs - 2 * expected
     return 2 * (both * n_pairs - expected) / denominator if denominator else 0.0

@@ -47,8 +47,6 @@ def shuffle_samples(
     >>> bool(np.array_equal(y, permutation))
     True
     """
-    if not 0 <= rate <= 1:
-        raise ValueError(f"rate must be between 0 and 1, got {rate!r}")
     named = as_named_views(views)
     lengths = {int(view.shape[0]) for view in named.values()}
     if y is not None:
@@ -56,18 +54,30 @@ def shuffle_samples(
     if len(lengths) != 1:
         raise ValueError(f"views and labels must have the same number of samples, got {sorted(lengths)}")
     (n,) = lengths
+    permutation = shuffled_positions(n, rate, random_state)
+    if y is not None:
+        y = _take(y if hasattr(y, "iloc") else np.asarray(y), permutation)
+    return take_samples(views, permutation), y, permutation
+
+
+def shuffled_positions(n: int, rate: float, random_state: Any) -> NDArray[np.intp]:
+    """Return a permutation in which a random ⌊rate · n⌋ of the positions are permuted among themselves."""
+    if not 0 <= rate <= 1:
+        raise ValueError(f"rate must be between 0 and 1, got {rate!r}")
     rng = np.random.RandomState(random_seed(random_state))
     permutation = np.arange(n)
     # 0.29 · 100 is a little less than 29 in floating point.
     chosen = rng.permutation(n)[: int(np.floor(round(rate * n, 6)))]
     permutation[np.sort(chosen)] = chosen
-    shuffled = {name: _take(view, permutation) for name, view in named.items()}
-    if y is not None:
-        y = _take(y if hasattr(y, "iloc") else np.asarray(y), permutation)
+    return permutation
+
+
+def take_samples(views: Any, rows: NDArray[np.intp]) -> Any:
+    """Return these samples of all views, in a list, dict or array as they came."""
+    taken = {name: _take(view, rows) for name, view in as_named_views(views).items()}
     if isinstance(views, Mapping):
-        return shuffled, y, permutation
-    result = list(shuffled.values())
-    return (result if is_several(views) else result[0]), y, permutation
+        return taken
+    return list(taken.values()) if is_several(views) else taken[0]
 
 
 def is_several(views: Any) -> bool:
