@@ -7,6 +7,7 @@ from ._errors import DataError
 from ._lazy import RowSource
 from ._load import load_dataset, load_views
 from ._save import save_views
+from ._save_labels import save_labels
 from ._shuffle import shuffle_samples
 from ._synthetic import make_multiview
 
@@ -19,6 +20,7 @@ __all__ = [
     "load_digits_views",
     "load_views",
     "make_multiview",
+    "save_labels",
     "save_views",
     "shuffle_samples",
 ]
