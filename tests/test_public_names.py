@@ -13,7 +13,17 @@ NAMES = {
         *["AGFT", "DCT", "FFT", "GFT", "Haar", "RandomOrthogonal", "ViewFFT"],
         *["GMCGraph", "SimGraph", "SumGraph", "ideal_graph"],
         *["ASRETR", "ESTMC", "GMC", "TLRLF4MVC", "TLSpNM", "TSVDMVC"],
-        *["algebra", "datasets", "diagnostics", "metrics", "penalties", "published", "shrinkage", "testing"],
+        *[
+            "algebra",
+            "datasets",
+            "diagnostics",
+            "metrics",
+            "penalties",
+            "plotting",
+            "published",
+            "shrinkage",
+            "testing",
+        ],
         *["audit_order", "shuffle_sweep"],
     ],
     "tensormvc.algebra": [
@@ -38,6 +48,10 @@ NAMES = {
     "tensormvc.penalties": [
         *["ETP", "ETR", "GammaNorm", "Geman", "Laplace", "Log", "MCP", "Nuclear", "Penalty", "SCAD", "SchattenP"],
         "make_penalty",
+    ],
+    "tensormvc.plotting": [
+        *["plot_affinity", "plot_audit", "plot_basis", "plot_convergence", "plot_embedding", "plot_energy_ratio"],
+        *["plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum"],
     ],
     "tensormvc.published": ["PublishedResult", "ReweightedETR", "asr_etr", "tlspnm", "tsvd_mvc"],
     "tensormvc.shrinkage": ["l21_shrink", "low_rank_shrink", "shrink_slices"],

@@ -1,0 +1,592 @@
+"""Figures: each function draws one, in axes that are given or in a new figure, and returns the axes.
+
+All are made to be read in a column of a paper, 3.5 inches wide, and to be told apart without seeing red and green.
+They change no settings of matplotlib.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .bases import ViewFFT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "plot_affinity",
+    "plot_audit",
+    "plot_basis",
+    "plot_convergence",
+    "plot_embedding",
+    "plot_energy_ratio",
+    "plot_shuffle_by_basis",
+    "plot_shuffle_sweep",
+    "plot_spectrum",
+]
+
+# The colours of Okabe and Ito, but yellow, which is faint on white, comes last.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+_GREY = "#666666"
+_MARKERS = "os^DvPX*<>"
+_FIGURE_SIZE = (4.8, 3.5)
+# Points. A paper prints figures at their size, so these are the sizes on paper.
+_TEXT, _SMALL = 8, 7
+# What sweeps measure without and with classes.
+_QUALITY = ("ARI with rate 0", "accuracy (labels used)")
+# A picture of samples × samples has no more pixels a side than this.
+_MOST_PIXELS = 1000
+
+
+def plot_shuffle_sweep(sweep: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw accuracy, and the variation along the samples, against the share of samples that are shuffled.
+
+    The circular total variation (CTV) is divided by its largest value. Lines are means over the repeats, bands go from
+    the lowest to the highest.
+
+    Parameters
+    ----------
+    sweep : ShuffleSweep
+        What `tensormvc.shuffle_sweep` returns. Without classes, and so without accuracy, the agreement with the
+        clustering of the order as given is drawn (ARI).
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> views, y = tm.datasets.load_digits_views(60, class_sorted=True)
+    >>> sweep = tm.shuffle_sweep(tm.GMC(10), views, y, rates=(0, 1), n_repeats=2)
+    >>> ax = tm.plotting.plot_shuffle_sweep(sweep)
+    >>> ax.get_ylabel()
+    'ratio'
+    """
+    ax = _start(ax)
+    labelled = sweep.accuracy is not None
+    _draw_repeats(ax, sweep.rates, sweep.accuracy if labelled else sweep.ari, 0, _QUALITY[labelled])
+    _draw_repeats(ax, sweep.rates, sweep.ctv / sweep.ctv.max(), 1, "CTV / its maximum")
+    _legend(ax)
+    return _label(ax, _rate_label(sweep), "ratio")
+
+
+def plot_shuffle_by_basis(sweeps: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
+    """Draw accuracy against the share of samples that are shuffled, one line a basis.
+
+    Parameters
+    ----------
+    sweeps : dict of str to ShuffleSweep
+        What `tensormvc.shuffle_sweep` returns for each basis. If one comes without classes, and so without accuracy,
+        the agreement with the clustering of the order as given is drawn (ARI).
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> views, y = tm.datasets.load_digits_views(60, class_sorted=True)
+    >>> sweep = tm.shuffle_sweep(tm.GMC(10), views, y, rates=(0, 1), n_repeats=2)
+    >>> ax = tm.plotting.plot_shuffle_by_basis({"GMC, which has none": sweep})
+    >>> [line.get_label() for line in ax.lines]
+    ['GMC, which has none']
+    """
+    ax = _start(ax)
+    labelled = all(sweep.accuracy is not None for sweep in sweeps.values())
+    for number, (name, sweep) in enumerate(sweeps.items()):
+        _draw_repeats(ax, sweep.rates, sweep.accuracy if labelled else sweep.ari, number, name)
+    _legend(ax)
+    return _label(ax, _rate_label(sweep), _QUALITY[labelled])
+
+
+def plot_spectrum(energies: ArrayLike | Mapping[Any, ArrayLike], *, n_slices: int = 50, ax: Axes | None = None) -> Axes:
+    """Draw the norms of the spectral slices of a tensor, the first one (the mean, under the FFT) left out.
+
+    Parameters
+    ----------
+    energies : array of shape (K,), or dict of name to such arrays
+        Squared norms of all slices, as `tensormvc.diagnostics.slice_energies` returns them.
+    n_slices : int, default=50
+        How many to draw, from the lowest frequency on.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> ax = tm.plotting.plot_spectrum({"smooth": [9, 4, 1, 0, 1, 4], "rough": [9, 1, 1, 6, 1, 1]})
+    >>> [float(norm) for norm in ax.lines[0].get_ydata()]
+    [2.0, 1.0, 0.0, 1.0, 2.0]
+    """
+    ax = _start(ax)
+    lines = energies if isinstance(energies, Mapping) else {"": energies}
+    for number, (name, values) in enumerate(lines.items()):
+        norms = np.sqrt(np.asarray(values, dtype=float))[1 : n_slices + 1]
+        frequencies = np.arange(1, len(norms) + 1)
+        ax.plot(frequencies, norms, label=str(name), **_line(number, len(norms)))
+    ax.set_ylim(bottom=0)
+    if isinstance(energies, Mapping):
+        _legend(ax)
+    total = len(np.asarray(values)) - 1
+    return _label(ax, f"frequency k (of {total}; k = 0 left out)", "Frobenius norm of slice k")
+
+
+def plot_energy_ratio(ratios: Mapping[str, Mapping[float, ArrayLike]], *, ax: Axes | None = None) -> Axes:
+    """Draw which share of the energy lies in the first K slices, for bases and shuffle rates.
+
+    A basis has a colour. Darker and thinner lines have higher shuffle rates, so that equal ones show inside each other.
+
+    Parameters
+    ----------
+    ratios : dict of basis name to dict of shuffle rate to array
+        The arrays are what `tensormvc.diagnostics.cumulative_energy_ratio` returns.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> ax = tm.plotting.plot_energy_ratio({"fft": {0.0: [0.6, 0.9, 1.0], 1.0: [0.3, 0.7, 1.0]}})
+    >>> len(ax.lines)
+    2
+    """
+    ax = _start(ax)
+    from matplotlib.lines import Line2D
+
+    rates = sorted({rate for by_rate in ratios.values() for rate in by_rate})
+    depth = dict(zip(rates, np.linspace(0.4, 1, len(rates)) if len(rates) > 1 else [1.0], strict=True))
+    width = dict(zip(rates, np.linspace(3.6, 1, len(rates)) if len(rates) > 1 else [1.4], strict=True))
+    for number, by_rate in enumerate(ratios.values()):
+        for rate, values in sorted(by_rate.items()):
+            values = np.asarray(values, dtype=float)
+            components = np.arange(1, len(values) + 1)
+            ax.plot(components, values, color=_shade(_colour(number), depth[rate]), lw=width[rate])
+    ax.set_ylim(0, 1.02)
+    names = [Line2D([], [], color=_colour(number), lw=2, label=name) for number, name in enumerate(ratios)]
+    greys = [Line2D([], [], color=_shade("black", depth[r]), lw=width[r], label=f"shuffle rate {r:g}") for r in rates]
+    shorter = min(names, greys, key=len)
+    shorter += [Line2D([], [], ls="none", label=" ")] * abs(len(names) - len(greys))
+    _legend(ax, names + greys, ncols=2)
+    total = max(len(np.asarray(values)) for by_rate in ratios.values() for values in by_rate.values())
+    return _label(ax, f"number of components K (of {total})", "cumulative energy ratio CER(K)")
+
+
+def plot_basis(basis: Any, labels: ArrayLike | None = None, *, n_components: int = 30, ax: Axes | None = None) -> Axes:
+    """Draw the first components of a basis as an image: a row a sample, a column a component.
+
+    Parameters
+    ----------
+    basis : fitted basis, or array of shape (n_samples, K)
+        Of the FFT, the real parts (cosines) are drawn.
+    labels : array of shape (n_samples,), optional
+        Classes to sort the rows by, for display alone; in the order of the samples by default.
+    n_components : int, default=30
+        How many to draw, from the lowest frequency on.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> views, y = tm.datasets.load_digits_views(60)
+    >>> ax = tm.plotting.plot_basis(tm.GFT("sum").fit(views), y)
+    >>> ax.images[0].get_array().shape
+    (60, 30)
+    """
+    ax = _start(ax)
+    columns = _columns(basis, n_components)
+    n = len(columns)
+    columns = columns / np.maximum(np.abs(columns).max(axis=0), np.finfo(float).tiny)
+    rows = f"{n} samples"
+    if labels is not None:
+        order, edges, names = _sorted_by(labels, n)
+        columns = columns[order]
+        _mark_groups(ax.yaxis, edges, names)
+        ax.hlines(edges[1:-1] - 0.5, -0.5, columns.shape[1] - 0.5, color="black", lw=0.4)
+        rows = f"{n} samples by class\n(labels used for display only)"
+    image = ax.imshow(columns, cmap="PuOr", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
+    _colourbar(ax, image, "entry / largest of its column", ticks=[-1, 0, 1])
+    return _label(ax, "component, lowest frequency first", rows)
+
+
+def plot_convergence(fitted: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw the residuals of a fit against its rounds.
+
+    Parameters
+    ----------
+    fitted : fitted estimator, or its ``history_``
+        Of an estimator the tolerance is drawn too.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> views, y = tm.datasets.load_digits_views(60)
+    >>> model = tm.ESTMC(n_clusters=10, basis="agft", random_state=0).fit(views)
+    >>> ax = tm.plotting.plot_convergence(model)
+    >>> ax.get_yscale()
+    'log'
+    """
+    ax = _start(ax)
+    history = getattr(fitted, "history_", fitted)
+    rounds = [record.iteration for record in history]
+    for number, name in enumerate(history[0].residuals):
+        values = np.asarray([record.residuals[name] for record in history])
+        # A logarithm has no place for an exact zero.
+        ax.plot(
+            rounds, np.where(values > 0, values, np.nan), label=name.replace("_", " "), **_line(number, len(rounds))
+        )
+    if hasattr(fitted, "tol"):
+        ax.axhline(fitted.tol, color=_GREY, lw=0.8, ls=(0, (4, 2)), label=f"tolerance {fitted.tol:.0e}")
+    ax.set_yscale("log")
+    ax.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+    _legend(ax)
+    seconds = sum(record.seconds for record in history)
+    return _label(ax, f"round (of {len(history)}; {seconds:.2g} s in all)", "residual")
+
+
+def plot_embedding(embedding: ArrayLike, labels: ArrayLike, *, ax: Axes | None = None) -> Axes:
+    """Scatter an embedding over its first two principal components, coloured by cluster.
+
+    Parameters
+    ----------
+    embedding : array of shape (n_samples, n_dimensions)
+        Such as ``embedding_`` of a fitted estimator; 2 dimensions at least.
+    labels : array of shape (n_samples,)
+        Clusters (or classes). Up to twenty are named in a legend.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np, tensormvc as tm
+    >>> ax = tm.plotting.plot_embedding(np.array([[0.0, 0], [0, 1], [5, 0], [5, 1]]), [0, 0, 1, 1])
+    >>> print(ax.get_xlabel())
+    principal component 1 (96 % of variance)
+    4 samples in 2 dimensions
+    """
+    ax = _start(ax)
+    embedding = np.asarray(embedding, dtype=float)
+    points, shares = _principal_plane(embedding)
+    order, edges, names = _sorted_by(labels, len(points))
+    for number, (name, start, stop) in enumerate(zip(names, edges, edges[1:], strict=False)):
+        group = points[order[start:stop]]
+        ax.scatter(
+            group[:, 0],
+            group[:, 1],
+            s=14,
+            color=_colour(number),
+            marker=_marker(number),
+            edgecolors="black",
+            linewidths=0.2,
+            label=str(name),
+            rasterized=len(points) > 5000,
+        )
+    first, second = (f"{100 * share:.0f} %" for share in shares)
+    if 1 < len(names) <= 20:
+        _legend(ax, beside=True)
+    sizes = f"{len(points)} samples in {embedding.shape[1]} dimensions"
+    return _label(ax, f"principal component 1 ({first} of variance)\n{sizes}", f"principal component 2 ({second})")
+
+
+def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -> Axes:
+    """Draw similarities between samples as an image, rows and columns sorted by cluster.
+
+    More than 1000 samples are averaged in blocks of neighbouring rows and columns. Colours end at the highest of 99 %
+    of the values that are not zero and not on the diagonal.
+
+    Parameters
+    ----------
+    affinity : array or sparse matrix of shape (n_samples, n_samples)
+        Such as ``affinity_`` of an estimator with ``keep="all"``, or ``graph_`` of a graph.
+    labels : array of shape (n_samples,)
+        Clusters (or classes).
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> views, y = tm.datasets.load_digits_views(60)
+    >>> ax = tm.plotting.plot_affinity(tm.SimGraph().fit(views).graph_, y)
+    >>> ax.images[0].get_array().shape
+    (60, 60)
+    """
+    ax = _start(ax)
+    n = affinity.shape[0]
+    order, edges, names = _sorted_by(labels, n)
+    size = -(-n // _MOST_PIXELS)
+    picture = _block_means(affinity, order, size)
+    outside = picture[~np.eye(len(picture), dtype=bool)]
+    outside = outside[outside > 0]
+    highest = np.quantile(outside, 0.99) if len(outside) else 1.0
+    # In units of samples; the last block may reach beyond them.
+    end = len(picture) * size - 0.5
+    image = ax.imshow(
+        picture,
+        cmap="cividis",
+        vmin=min(0.0, picture.min()),
+        vmax=highest,
+        extent=(-0.5, end, end, -0.5),
+        interpolation="nearest",
+    )
+    ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
+    lines = edges[1:-1] - 0.5
+    ax.hlines(lines, -0.5, n - 0.5, color="white", lw=0.4)
+    ax.vlines(lines, -0.5, n - 0.5, color="white", lw=0.4)
+    _mark_groups(ax.xaxis, edges, names)
+    _mark_groups(ax.yaxis, edges, names)
+    blocks = "" if size == 1 else f", means of {size} × {size}"
+    _colourbar(ax, image, f"affinity{blocks}", extend="max" if picture.max() > highest else "neither")
+    return _label(ax, f"{n} samples by cluster", "samples by cluster")
+
+
+def plot_audit(audit: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw how much clusterings of the same samples agree: over orders, over seeds, and sample by sample.
+
+    A dot in the upper rows is the adjusted Rand index (ARI) of two clusterings. One in the lowest is a sample: how much
+    its cluster is made of the same samples in two orders, by the mean Jaccard index. 1 is perfect agreement everywhere.
+
+    Parameters
+    ----------
+    audit : OrderAudit
+        What `tensormvc.audit_order` returns.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> from sklearn.cluster import AgglomerativeClustering
+    >>> views, y = tm.datasets.load_digits_views(100)
+    >>> ax = tm.plotting.plot_audit(tm.audit_order(AgglomerativeClustering(10), views, n_permutations=3))
+    >>> ax.get_title(loc="left")
+    'AgglomerativeClustering: the same partition in all orders'
+    """
+    ax = _start(ax)
+    n_orders, n_samples = audit.labels.shape
+    rows = [("orders", "ARI, same seed", _pairs(audit.order_aris), audit.order_ari, audit.order_ari_interval)]
+    if len(audit.seed_aris):
+        rows.append(("seeds", "ARI, same order", _pairs(audit.seed_aris), audit.seed_ari, audit.seed_ari_interval))
+    company = 1 - audit.sample_instability
+    rows.append(("samples", "Jaccard, orders", company, company.mean(), (np.nan, np.nan)))
+    for number, (_, _, values, mean, (low, high)) in enumerate(rows):
+        # Dots are spread over the row in an even way that is not random.
+        heights = -number + 0.1 + 0.3 * (np.arange(len(values)) * 0.6180339887 % 1)
+        many = len(values) > 200
+        ax.scatter(
+            values, heights, s=4 if many else 10, color=_colour(number), alpha=0.5, linewidths=0, rasterized=many
+        )
+        ax.errorbar(
+            mean,
+            -number,
+            xerr=[[mean - low], [high - mean]],
+            color=_colour(number),
+            marker=_marker(number),
+            ms=5,
+            capsize=3,
+            lw=1.4,
+        )
+    ax.axvline(1, color=_GREY, lw=0.8, ls=(0, (4, 2)), zorder=0)
+    ax.set_yticks([-number for number in range(len(rows))], [f"{name}\n({what})" for name, what, *_ in rows])
+    ax.set_ylim(0.3 - len(rows), 0.6)
+    ax.set_xlim(min(0, audit.order_aris.min(), audit.seed_aris.min(initial=0)), 1.04)
+    found = (
+        f"depends on the order of the rows ({audit.severity})"
+        if audit.order_dependent
+        else "the same partition in all orders"
+    )
+    ax.set_title(textwrap.fill(f"{audit.name}: {found}", _letters(ax, _TEXT) - 8), fontsize=_TEXT, loc="left")
+    return _label(ax, f"agreement; means with 95 % intervals\n{n_orders} orders of {n_samples} samples", "")
+
+
+def _pairs(square: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the entries above the diagonal."""
+    return np.asarray(square[np.triu_indices(len(square), 1)])
+
+
+def _start(ax: Axes | None) -> Axes:
+    """Return the axes to draw in: those given, or those of a new figure, which notebooks show by themselves."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("figures need matplotlib: pip install 'tensormvc[plot]'") from error
+    return plt.subplots(figsize=_FIGURE_SIZE, layout="constrained")[1]
+
+
+def _label(ax: Axes, xlabel: str, ylabel: str) -> Axes:
+    """Give the axes their labels, in sizes for paper."""
+    ax.set_xlabel(xlabel, fontsize=_TEXT)
+    ax.set_ylabel(ylabel, fontsize=_TEXT)
+    ax.tick_params(labelsize=_SMALL)
+    if not ax.images:
+        ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _legend(ax: Axes, handles: Sequence[Any] | None = None, *, ncols: int | None = None, beside: bool = False) -> None:
+    """Explain lines and dots above the axes, or beside them, where they hide nothing."""
+    if handles is None:
+        handles = ax.get_legend_handles_labels()[0]
+    if ncols is None:
+        ncols = 1 + (len(handles) > 10) if beside else _columns_above(ax, handles)
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
+    if beside:
+        place = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
+    ax.legend(
+        handles=handles, ncols=ncols, fontsize=_SMALL, frameon=False, handletextpad=0.5, columnspacing=1.2, **place
+    )
+
+
+def _columns_above(ax: Axes, handles: Sequence[Any]) -> int:
+    """Return how many columns of a legend fit the width of the axes."""
+    # A line and the space around it take the room of 7 letters.
+    lengths = [7 + len(str(handle.get_label())) for handle in handles]
+    room = _letters(ax, _SMALL)
+    return len(handles) if sum(lengths) <= room else max(1, min(room // max(lengths), len(handles)))
+
+
+def _letters(ax: Axes, size: float) -> int:
+    """Return about how many letters of a size, in points, have room between the left of the axes and their right."""
+    return int(ax.get_window_extent().width / ax.figure.dpi * 72 / (0.5 * size))
+
+
+def _colourbar(ax: Axes, image: Any, text: str, **options: Any) -> None:
+    bar = ax.figure.colorbar(image, ax=ax, **options)
+    bar.set_label(text, fontsize=_TEXT)
+    bar.ax.tick_params(labelsize=_SMALL)
+
+
+def _colour(number: int) -> str:
+    return _COLOURS[number % len(_COLOURS)]
+
+
+def _marker(number: int) -> str:
+    return _MARKERS[number % len(_MARKERS)]
+
+
+def _shade(colour: str, depth: float) -> tuple[float, float, float]:
+    """Mix a colour with white."""
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = (1 - depth * (1 - part) for part in to_rgb(colour))
+    return red, green, blue
+
+
+def _line(number: int, n_points: int) -> dict[str, Any]:
+    """Return how to draw the line of a number: with markers where they have room."""
+    marker = _marker(number) if n_points <= 25 else ""
+    return {"color": _colour(number), "marker": marker, "ms": 3.5, "lw": 1.3}
+
+
+def _draw_repeats(ax: Axes, rates: ArrayLike, values: NDArray[np.float64], number: int, name: str) -> None:
+    """Draw means over the repeats, (rates, repeats), in a band from the lowest to the highest."""
+    rates = np.asarray(rates, dtype=float)
+    ax.fill_between(rates, values.min(axis=1), values.max(axis=1), color=_colour(number), alpha=0.2, lw=0)
+    ax.plot(rates, values.mean(axis=1), label=name, **_line(number, len(rates)))
+    # Down to the next tenth below all that is drawn.
+    lowest = np.floor(10 * values.min() - 0.2) / 10
+    ax.set_ylim(min(lowest, ax.get_ylim()[0]) if number else lowest, 1.02)
+
+
+def _rate_label(sweep: Any) -> str:
+    repeats = sweep.ctv.shape[1]
+    bands = f"\nmeans and ranges of {repeats} shuffles" if repeats > 1 else ""
+    return f"shuffle rate (share of {sweep.n_samples} samples){bands}"
+
+
+def _sorted_by(labels: ArrayLike, n: int) -> tuple[NDArray[np.intp], NDArray[np.intp], list[Any]]:
+    """Return the order that sorts samples by label, where each group starts (and the last ends), and their names."""
+    labels = np.asarray(labels)
+    if labels.shape != (n,):
+        raise ValueError(f"labels have shape {labels.shape}; there are {n} samples")
+    names, counts = np.unique(labels, return_counts=True)
+    return np.argsort(labels, kind="stable"), np.concatenate([[0], np.cumsum(counts)]), names.tolist()
+
+
+def _mark_groups(axis: Any, edges: NDArray[np.intp], names: list[Any]) -> None:
+    """Write the names of groups of samples beside their middles, if they all have room there."""
+    middles = (edges[1:] + edges[:-1] - 1) / 2
+    if len(names) == 1 or np.diff(middles).min() * 16 >= edges[-1]:
+        axis.set_ticks(middles, [str(name) for name in names])
+        axis.set_tick_params(length=0)
+
+
+def _columns(basis: Any, count: int) -> NDArray[np.float64]:
+    """Return the first columns of a basis: what unit slices are turned into."""
+    if not hasattr(basis, "inverse"):
+        return np.asarray(basis, dtype=float)[:, :count]
+    if isinstance(basis, ViewFFT):
+        raise ValueError("ViewFFT transforms along the views: it has no picture over the samples")
+    n_slices = len(basis.slice_weights_)
+    return np.asarray(basis.inverse(np.eye(n_slices, min(count, n_slices))[:, :, None])[:, :, 0])
+
+
+def _principal_plane(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the points over their first two principal components, and the shares of variance of these."""
+    if points.ndim != 2 or points.shape[1] < 2:
+        raise ValueError(f"embedding has shape {points.shape}; it must have two columns or more")
+    centred = points - points.mean(axis=0)
+    variances, directions = np.linalg.eigh(centred.T @ centred)
+    directions = directions[:, :-3:-1]
+    # Each direction points to where its largest entry is positive.
+    directions = directions * np.sign(directions[np.abs(directions).argmax(axis=0), [0, 1]])
+    total = max(float(variances.sum()), np.finfo(float).tiny)
+    return centred @ directions, variances[:-3:-1] / total
+
+
+def _block_means(matrix: Any, order: NDArray[np.intp], size: int) -> NDArray[np.float64]:
+    """Return the means of size × size blocks of a matrix whose rows and columns are put in an order."""
+    n = len(order)
+    starts = np.arange(0, n, size)
+    counts = np.diff(np.append(starts, n))
+    if hasattr(matrix, "tocoo"):
+        entries, place = matrix.tocoo(), np.argsort(order) // size
+        pixels = place[entries.row] * len(starts) + place[entries.col]
+        sums = np.bincount(pixels, entries.data, len(starts) ** 2).reshape(len(starts), -1)
+    else:
+        rows = np.add.reduceat(np.asarray(matrix, dtype=float)[order], starts, axis=0)
+        sums = np.add.reduceat(rows[:, order], starts, axis=1)
+    return np.asarray(sums / np.outer(counts, counts))

@@ -1,0 +1,464 @@
+"""Every figure is drawn: its text is legible, its lines and pixels carry the numbers it was given."""
+
+import inspect
+import os
+import random
+import runpy
+import subprocess
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.decomposition import PCA
+
+import tensormvc as tm
+from tensormvc import plotting
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
+SLOW_EXAMPLES = {"plot_shuffle_by_basis.py", "plot_shuffle_rate.py"}
+PAPER = (3.5, 2.6)
+
+
+@pytest.fixture(autouse=True)
+def _no_figures_left():
+    plt.switch_backend("Agg")
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return tm.datasets.load_digits_views(120, class_sorted=True)
+
+
+@pytest.fixture(scope="module")
+def model(digits):
+    return tm.TSVDMVC(10, basis="gft-sum", random_state=0, keep="all").fit(digits[0])
+
+
+@pytest.fixture(scope="module")
+def sweeps(digits):
+    views, y = digits
+    models = {name: tm.ESTMC(10, basis=name, random_state=0) for name in ("fft", "gft-sum", "agft")}
+    return {name: tm.shuffle_sweep(model, views, y, rates=(0, 0.5, 1), n_repeats=2) for name, model in models.items()}
+
+
+@pytest.fixture(scope="module")
+def energies(digits):
+    """Slice energies of each basis at each shuffle rate."""
+    found = {"FFT": {}, "GFT": {}, "AGFT": {}}
+    for rate in (0, 0.5, 1):
+        views, _, _ = tm.datasets.shuffle_samples(digits[0], rate=rate, random_state=0)
+        tensor = tm.diagnostics.similarity_tensor(views)
+        for name, basis in {"FFT": tm.FFT(), "GFT": tm.GFT("sum"), "AGFT": tm.AGFT()}.items():
+            found[name][rate] = tm.diagnostics.slice_energies(tensor, basis.fit(views))
+    return found
+
+
+@pytest.fixture(scope="module")
+def ratios(energies):
+    return {
+        name: {rate: np.cumsum(values[1:]) / values[1:].sum() for rate, values in by_rate.items()}
+        for name, by_rate in energies.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def audits(digits):
+    views = digits[0]
+    return {
+        "dependent": tm.audit_order(KMeans(10, n_init=1, random_state=0), views, n_permutations=5),
+        "not dependent, no seed": tm.audit_order(AgglomerativeClustering(10), views, n_permutations=5),
+    }
+
+
+@pytest.fixture(scope="module")
+def figures(digits, model, sweeps, energies, ratios, audits):
+    """Return name → function of axes, for every figure, several times where it can look different."""
+    views, y = digits
+    unlabelled = tm.shuffle_sweep(tm.ESTMC(10, basis="fft", random_state=0), views, rates=(0, 1), n_repeats=1)
+    shuffled = {f"shuffle rate {rate:g}": values for rate, values in energies["FFT"].items()}
+    four_residuals = tm.TLRLF4MVC(10, basis="agft", random_state=0).fit(views)
+    matrix, cloud = np.split(np.random.default_rng(0).normal(size=(620, 5)), [120])
+    return {
+        "shuffle_sweep": lambda ax: plotting.plot_shuffle_sweep(sweeps["fft"], ax=ax),
+        "shuffle_sweep, no labels": lambda ax: plotting.plot_shuffle_sweep(unlabelled, ax=ax),
+        "shuffle_by_basis": lambda ax: plotting.plot_shuffle_by_basis(sweeps, ax=ax),
+        "shuffle_by_basis, eight": lambda ax: plotting.plot_shuffle_by_basis(
+            {f"GFT (graph {i})": sweeps["fft"] for i in range(8)}, ax=ax
+        ),
+        "spectrum": lambda ax: plotting.plot_spectrum(shuffled, ax=ax),
+        "spectrum, one line": lambda ax: plotting.plot_spectrum(energies["FFT"][0], ax=ax),
+        "energy_ratio": lambda ax: plotting.plot_energy_ratio(ratios, ax=ax),
+        "energy_ratio, one line": lambda ax: plotting.plot_energy_ratio({"FFT": {0: ratios["FFT"][0]}}, ax=ax),
+        "basis": lambda ax: plotting.plot_basis(tm.GFT("sum").fit(views), y, ax=ax),
+        "basis, no labels": lambda ax: plotting.plot_basis(tm.FFT().fit(views), ax=ax),
+        "basis, small classes": lambda ax: plotting.plot_basis(matrix, np.arange(120) // 3, ax=ax),
+        "convergence": lambda ax: plotting.plot_convergence(model, ax=ax),
+        "convergence, four residuals": lambda ax: plotting.plot_convergence(four_residuals, ax=ax),
+        "embedding": lambda ax: plotting.plot_embedding(model.embedding_, model.labels_, ax=ax),
+        "embedding, twenty": lambda ax: plotting.plot_embedding(cloud, np.arange(500) % 20, ax=ax),
+        "embedding, forty": lambda ax: plotting.plot_embedding(cloud, np.arange(500) % 40, ax=ax),
+        "affinity": lambda ax: plotting.plot_affinity(model.affinity_, model.labels_, ax=ax),
+        "affinity, unequal": lambda ax: plotting.plot_affinity(model.affinity_, [0] * 110 + [1] * 5 + [2] * 5, ax=ax),
+        "audit": lambda ax: plotting.plot_audit(audits["dependent"], ax=ax),
+        "audit, no seed": lambda ax: plotting.plot_audit(audits["not dependent, no seed"], ax=ax),
+    }
+
+
+FIGURES = [
+    *["shuffle_sweep", "shuffle_sweep, no labels", "shuffle_by_basis", "shuffle_by_basis, eight"],
+    *["spectrum", "spectrum, one line", "energy_ratio", "energy_ratio, one line"],
+    *["basis", "basis, no labels", "basis, small classes", "convergence", "convergence, four residuals"],
+    *["embedding", "embedding, twenty", "embedding, forty", "affinity", "affinity, unequal", "audit", "audit, no seed"],
+]
+
+
+def new_axes():
+    """Return axes of the size of a column of a paper, in a figure that pyplot knows nothing of."""
+    figure = Figure(figsize=PAPER, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure.subplots()
+
+
+def drawn_texts(figure, monkeypatch):
+    """Draw a figure and return every text that appears in it, with its bounding box in pixels."""
+    drawn = []
+    draw = Text.draw
+
+    def record(self, renderer, *args, **kwargs):
+        if self.get_visible() and self.get_text().strip():
+            drawn.append(self)
+        return draw(self, renderer, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Text, "draw", record)
+        figure.canvas.draw()
+    return [(text.get_text(), text.get_window_extent()) for text in drawn]
+
+
+def illegible(figure, monkeypatch):
+    """Return complaints about texts that leave the figure or touch each other."""
+    texts = drawn_texts(figure, monkeypatch)
+    assert len(texts) > 4
+    width, height = figure.bbox.width, figure.bbox.height
+    complaints = [
+        f"{text!r} leaves the figure"
+        for text, box in texts
+        if box.x0 < 0 or box.y0 < 0 or box.x1 > width or box.y1 > height
+    ]
+    for (one, first), (other, second) in combinations(texts, 2):
+        across = min(first.x1, second.x1) - max(first.x0, second.x0)
+        along = min(first.y1, second.y1) - max(first.y0, second.y0)
+        # Boxes have room for descenders: less than half a pixel is no overlap.
+        if across > 0.5 and along > 0.5:
+            complaints.append(f"{one!r} overlaps {other!r}")
+    return complaints
+
+
+def test_every_figure_is_here():
+    assert {f"plot_{name.split(',')[0]}" for name in FIGURES} == set(plotting.__all__)
+
+
+@pytest.mark.parametrize("size", ["default", "paper"])
+@pytest.mark.parametrize("name", FIGURES)
+def test_text_is_legible(figures, name, size, monkeypatch):
+    ax = figures[name](None if size == "default" else new_axes())
+    assert illegible(ax.figure, monkeypatch) == []
+
+
+def test_the_check_sees_overlaps_and_overflows(monkeypatch):
+    ax = new_axes()
+    ax.text(0.5, 0.5, "one")
+    ax.text(0.52, 0.5, "another")
+    assert illegible(ax.figure, monkeypatch) == ["'one' overlaps 'another'"]
+    ax = new_axes()
+    ax.figure.set_layout_engine("none")
+    ax.set_position([0, 0.2, 0.9, 0.7])
+    assert any("leaves the figure" in complaint for complaint in illegible(ax.figure, monkeypatch))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_axes_are_labelled_and_say_how_many(figures, name, monkeypatch):
+    """Axes have names; a number of samples, slices or rounds is on one of them."""
+    ax = figures[name](new_axes())
+    assert ax.get_xlabel()
+    assert ax.get_ylabel() or all(label.get_text() for label in ax.get_yticklabels())
+    assert any(character.isdigit() for character in ax.get_xlabel() + ax.get_ylabel())
+    sizes = {text.get_fontsize() for text in (ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels())}
+    assert min(sizes) >= 7
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_leaves_settings_and_random_numbers_alone(figures, name):
+    """Neither matplotlib's settings nor the global generators change, and given axes open no other figure."""
+    settings, numpy_state, python_state = dict(mpl.rcParams), np.random.get_state(), random.getstate()  # noqa: NPY002
+    before = plt.get_fignums()
+    ax = new_axes()
+    assert figures[name](ax) is ax
+    ax.figure.canvas.draw()
+    assert plt.get_fignums() == before
+    assert dict(mpl.rcParams) == settings
+    assert random.getstate() == python_state
+    after = np.random.get_state()  # noqa: NPY002
+    assert all(np.array_equal(one, other) for one, other in zip(numpy_state, after, strict=True))
+
+
+def test_without_axes_a_new_figure_is_pyplots():
+    ax = plotting.plot_spectrum([3.0, 2.0, 1.0])
+    assert ax.figure.number in plt.get_fignums()
+
+
+def test_import_needs_no_matplotlib_and_drawing_says_what_is_missing():
+    code = (
+        "import sys\n"
+        "for name in ('matplotlib', 'matplotlib.pyplot'): sys.modules[name] = None\n"
+        "import tensormvc as tm\n"
+        "try: tm.plotting.plot_spectrum([1.0, 2.0])\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'tensormvc[plot]'" in done.stdout
+
+
+@pytest.mark.parametrize("name", plotting.__all__)
+def test_axes_are_a_keyword(name):
+    parameter = inspect.signature(getattr(plotting, name)).parameters["ax"]
+    assert parameter.default is None
+    assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+
+
+def test_sweep_draws_means_ranges_and_relative_variation(sweeps):
+    sweep = sweeps["fft"]
+    ax = plotting.plot_shuffle_sweep(sweep, ax=new_axes())
+    accuracy, variation = ax.lines
+    np.testing.assert_array_equal(accuracy.get_xdata(), sweep.rates)
+    np.testing.assert_allclose(accuracy.get_ydata(), sweep.accuracy.mean(axis=1))
+    np.testing.assert_allclose(variation.get_ydata(), sweep.ctv.mean(axis=1) / sweep.ctv.max())
+    band = ax.collections[0].get_paths()[0].vertices
+    for rate, values in zip(sweep.rates, sweep.accuracy, strict=True):
+        heights = band[band[:, 0] == rate, 1]
+        np.testing.assert_allclose([heights.min(), heights.max()], [values.min(), values.max()])
+    low, high = ax.get_ylim()
+    drawn = np.concatenate([sweep.accuracy.ravel(), sweep.ctv.ravel() / sweep.ctv.max()])
+    assert low < drawn.min()
+    assert drawn.max() < high
+    assert "120 samples" in ax.get_xlabel()
+    assert "labels used" in accuracy.get_label()
+    assert sweep.plot(ax=new_axes()).lines[0].get_label() == accuracy.get_label()
+
+
+def test_sweep_without_classes_draws_agreement(digits):
+    sweep = tm.shuffle_sweep(AgglomerativeClustering(10), digits[0], rates=(0, 1), n_repeats=1)
+    line = plotting.plot_shuffle_sweep(sweep, ax=new_axes()).lines[0]
+    np.testing.assert_array_equal(line.get_ydata(), [1, 1])
+    assert line.get_label() == "ARI with rate 0"
+
+
+def test_bases_have_a_line_each(sweeps):
+    ax = plotting.plot_shuffle_by_basis(sweeps, ax=new_axes())
+    assert [line.get_label() for line in ax.lines] == list(sweeps)
+    for line, sweep in zip(ax.lines, sweeps.values(), strict=True):
+        np.testing.assert_allclose(line.get_ydata(), sweep.accuracy.mean(axis=1))
+        assert ax.get_ylim()[0] < sweep.accuracy.min()
+    assert len({line.get_color() for line in ax.lines}) == len(sweeps)
+    assert np.ptp(ax.lines[1].get_ydata()) == 0
+    assert "labels used" in ax.get_ylabel()
+
+
+def test_spectrum_leaves_the_first_slice_out(energies):
+    values = energies["FFT"][0]
+    ax = plotting.plot_spectrum({"one": values, "two": 4 * values}, n_slices=20, ax=new_axes())
+    one, two = ax.lines
+    np.testing.assert_array_equal(one.get_xdata(), np.arange(1, 21))
+    np.testing.assert_allclose(one.get_ydata() ** 2, values[1:21])
+    np.testing.assert_allclose(two.get_ydata(), 2 * one.get_ydata())
+    assert "119" in ax.get_xlabel()
+
+
+def test_energy_ratios_are_nested_by_rate(ratios):
+    ax = plotting.plot_energy_ratio(ratios, ax=new_axes())
+    expected = [values for by_rate in ratios.values() for values in by_rate.values()]
+    for line, values in zip(ax.lines, expected, strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), np.arange(1, len(values) + 1))
+        np.testing.assert_array_equal(line.get_ydata(), values)
+    widths = [line.get_linewidth() for line in ax.lines[:3]]
+    brightness = [sum(line.get_color()) for line in ax.lines[:3]]
+    assert widths == sorted(widths, reverse=True)
+    assert brightness == sorted(brightness, reverse=True)
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == ["FFT", "GFT", "AGFT", "shuffle rate 0", "shuffle rate 0.5", "shuffle rate 1"]
+
+
+@pytest.mark.parametrize("make", [lambda: tm.GFT("sum"), tm.AGFT, tm.DCT, tm.Haar], ids=["gft", "agft", "dct", "haar"])
+def test_basis_image_is_the_matrix_by_class(digits, make):
+    """Up to a scale for each column; the columns synthesise what `inverse` does."""
+    views, y, _ = tm.datasets.shuffle_samples(*digits, random_state=0)
+    basis = make().fit(views)
+    ax = plotting.plot_basis(basis, y, n_components=12, ax=new_axes())
+    image = np.asarray(ax.images[0].get_array())
+    coefficients = np.zeros((len(basis.slice_weights_), 12, 1))
+    coefficients[np.arange(12), np.arange(12)] = 1
+    columns = basis.inverse(coefficients)[np.argsort(y, kind="stable"), :, 0]
+    np.testing.assert_allclose(image, columns / np.abs(columns).max(axis=0))
+    assert np.allclose(np.abs(image).max(axis=0), 1)
+    assert "labels used for display only" in ax.get_ylabel()
+    assert [label.get_text() for label in ax.get_yticklabels()] == [str(digit) for digit in range(10)]
+
+
+def test_basis_of_the_fft_is_cosines():
+    n = 64
+    ax = plotting.plot_basis(tm.FFT().fit(np.zeros((n, 1, 1))), n_components=5, ax=new_axes())
+    waves = np.cos(2 * np.pi * np.outer(np.arange(n), np.arange(5)) / n)
+    np.testing.assert_allclose(ax.images[0].get_array(), waves, atol=1e-12)
+    assert "labels" not in ax.get_ylabel()
+
+
+def test_basis_from_a_matrix_and_wrong_ones():
+    matrix = np.array([[1.0, -4.0], [2.0, 0.0], [-4.0, 2.0]])
+    ax = plotting.plot_basis(matrix, [1, 0, 1], ax=new_axes())
+    np.testing.assert_array_equal(ax.images[0].get_array(), [[0.5, 0], [0.25, -1], [-1, 0.5]])
+    with pytest.raises(ValueError, match="labels have shape"):
+        plotting.plot_basis(matrix, [1, 0], ax=new_axes())
+    with pytest.raises(ValueError, match="along the views"):
+        plotting.plot_basis(tm.ViewFFT().fit(np.zeros((3, 2, 2))), ax=new_axes())
+
+
+def test_convergence_draws_every_residual(model):
+    ax = plotting.plot_convergence(model, ax=new_axes())
+    *lines, tolerance = ax.lines
+    assert [line.get_label() for line in lines] == list(model.history_[0].residuals)
+    for line, name in zip(lines, model.history_[0].residuals, strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), np.arange(1, model.n_iter_ + 1))
+        np.testing.assert_array_equal(line.get_ydata(), [record.residuals[name] for record in model.history_])
+    assert set(tolerance.get_ydata()) == {model.tol}
+    assert len(plotting.plot_convergence(model.history_, ax=new_axes()).lines) == len(lines)
+
+
+def test_embedding_is_drawn_along_its_principal_components(model):
+    embedding, labels = model.embedding_, model.labels_
+    ax = plotting.plot_embedding(embedding, labels, ax=new_axes())
+    pca = PCA(2, svd_solver="full").fit(embedding)
+    for label, dots in zip(np.unique(labels), ax.collections, strict=True):
+        assert dots.get_label() == str(label)
+        np.testing.assert_allclose(np.abs(dots.get_offsets()), np.abs(pca.transform(embedding[labels == label])))
+    for share, text in zip(pca.explained_variance_ratio_, (ax.get_xlabel(), ax.get_ylabel()), strict=True):
+        assert f"({100 * share:.0f} %" in text
+    looks = {(tuple(dots.get_facecolor()[0]), dots.get_paths()[0].vertices.tobytes()) for dots in ax.collections}
+    assert len(looks) == 10
+    with pytest.raises(ValueError, match="two columns"):
+        plotting.plot_embedding(embedding[:, :1], labels, ax=new_axes())
+
+
+def test_embedding_does_not_depend_on_the_order_of_the_samples(model):
+    order = np.random.default_rng(0).permutation(len(model.labels_))
+    pictures = [
+        plotting.plot_embedding(embedding, labels, ax=new_axes())
+        for embedding, labels in (
+            (model.embedding_, model.labels_),
+            (model.embedding_[order], model.labels_[order]),
+        )
+    ]
+    for one, other in zip(pictures[0].collections, pictures[1].collections, strict=True):
+        first, second = (dots.get_offsets()[np.lexsort(np.round(dots.get_offsets(), 9).T)] for dots in (one, other))
+        np.testing.assert_allclose(first, second, atol=1e-12)
+
+
+def test_affinity_is_sorted_by_cluster():
+    affinity = np.arange(16.0).reshape(4, 4)
+    order = [1, 3, 0, 2]
+    for given in (affinity, sp.csr_array(affinity), sp.coo_matrix(affinity)):
+        ax = plotting.plot_affinity(given, ["b", "a", "b", "a"], ax=new_axes())
+        np.testing.assert_array_equal(ax.images[0].get_array(), affinity[np.ix_(order, order)])
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
+    assert ax.get_ylim() == (3.5, -0.5)
+
+
+@pytest.mark.parametrize("n", [2000, 2503])
+def test_affinity_of_many_samples_is_averaged_in_blocks(n):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, n)
+    affinity = sp.random_array((n, n), density=0.01, rng=rng, format="csr")
+    images = []
+    for given in (affinity, affinity.toarray()):
+        ax = plotting.plot_affinity(given, labels, ax=new_axes())
+        images.append(np.asarray(ax.images[0].get_array()))
+        assert ax.get_xlim() == (-0.5, n - 0.5)
+    size = -(-n // 1000)
+    assert images[0].shape == (-(-n // size),) * 2
+    np.testing.assert_allclose(images[0], images[1], atol=1e-15)
+    order = np.argsort(labels, kind="stable")
+    ordered = affinity.toarray()[np.ix_(order, order)]
+    for i, j in [(0, 0), (3, 700), (len(images[0]) - 1, 5)]:
+        block = ordered[i * size : (i + 1) * size, j * size : (j + 1) * size]
+        np.testing.assert_allclose(images[0][i, j], block.mean())
+    assert f"{size} × {size}" in ax.figure.axes[1].get_ylabel()
+
+
+def test_affinity_without_links_is_drawn():
+    ax = plotting.plot_affinity(sp.csr_array((5, 5)), [0, 0, 1, 1, 1], ax=new_axes())
+    assert not ax.images[0].get_array().any()
+
+
+def test_audit_draws_every_pair_and_every_sample(audits):
+    audit = audits["dependent"]
+    ax = plotting.plot_audit(audit, ax=new_axes())
+    dots = [part for part in ax.collections if len(part.get_offsets()) > 1]
+    pairs = np.triu_indices(5, 1)
+    for part, values in zip(
+        dots, (audit.order_aris[pairs], audit.seed_aris[pairs], 1 - audit.sample_instability), strict=True
+    ):
+        np.testing.assert_array_equal(part.get_offsets()[:, 0], values)
+    means = [container.lines[0].get_xdata()[0] for container in ax.containers]
+    np.testing.assert_allclose(means, [audit.order_ari, audit.seed_ari, 1 - audit.sample_instability.mean()])
+    bar = ax.containers[0].lines[2][0].get_segments()[0]
+    np.testing.assert_allclose(bar[:, 0], audit.order_ari_interval)
+    assert f"({audit.severity})" in ax.get_title(loc="left")
+    assert audit.plot(ax=new_axes()).get_title(loc="left") == ax.get_title(loc="left")
+
+
+def test_audit_of_a_clusterer_without_seed_has_no_row_of_seeds(audits):
+    ax = plotting.plot_audit(audits["not dependent, no seed"], ax=new_axes())
+    assert [label.get_text().split()[0] for label in ax.get_yticklabels()] == ["orders", "samples"]
+    assert "the same partition" in ax.get_title(loc="left").replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(path, marks=[pytest.mark.slow] * (path.name in SLOW_EXAMPLES), id=path.stem) for path in EXAMPLES],
+)
+def test_examples_are_legible(example, monkeypatch):
+    monkeypatch.setattr(plt, "show", lambda: None)
+    runpy.run_path(str(example), run_name="__main__")
+    assert len(plt.get_fignums()) == 1
+    assert illegible(plt.gcf(), monkeypatch) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+def test_examples_run_by_themselves(example):
+    environment = {**os.environ, "MPLBACKEND": "Agg"}
+    command = [sys.executable, "-W", "error", "-W", "ignore:FigureCanvasAgg", str(example)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_figures_of_the_documentation(tmp_path):
+    """The script writes one picture an example, and they are small enough for the repository."""
+    command = [sys.executable, str(ROOT / "docs" / "make_figures.py"), str(tmp_path)]
+    subprocess.run(command, capture_output=True, text=True, check=True)
+    written = {path.stem: path.stat().st_size for path in tmp_path.glob("*.png")}
+    assert set(written) == {path.stem.removeprefix("plot_") for path in EXAMPLES}
+    assert max(written.values()) < 200_000
+    assert {path.stem for path in (ROOT / "docs" / "figures").glob("*.png")} == set(written)
