@@ -20,12 +20,14 @@ _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 def check_target(target: StrPath, *, overwrite: bool = False) -> None:
     """Refuse, before any work is done for it, a target that is there already or whose folder cannot be written."""
-    path = _resolved(target)
-    if path.exists() and not overwrite and not is_special(path):
+    if is_special(target):
+        return
+    path = Path(os.path.realpath(target))
+    if path.exists() and not overwrite:
         raise FileExistsError(f"{target} is there already")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{target}: there is no folder {path.parent}")
-    if not is_special(path) and not os.access(path.parent, os.W_OK | os.X_OK):
+    if not os.access(path.parent, os.W_OK | os.X_OK):
         raise PermissionError(f"{target}: no permission to write in {path.parent}")
 
 
@@ -45,10 +47,10 @@ def writing(target: StrPath, *, overwrite: bool = False, folder: bool = False) -
     folder : bool, default=False
         Whether the target is a folder; the place is then an empty one.
     """
-    path = _resolved(target)
-    if is_special(path):
-        yield path
+    if is_special(target):
+        yield Path(target)
         return
+    path = Path(os.path.realpath(target))
     check_target(target, overwrite=overwrite)
     if path.exists() and path.is_dir() != folder:
         raise FileExistsError(f"{target} is a {'file' if folder else 'folder'}, and is not replaced by the other")
@@ -69,17 +71,13 @@ def writing(target: StrPath, *, overwrite: bool = False, folder: bool = False) -
         shutil.rmtree(workplace, ignore_errors=True)
 
 
-def is_special(path: Path) -> bool:
+def is_special(path: StrPath) -> bool:
     """Whether the path is a device, a pipe or a socket."""
     try:
-        mode = path.stat().st_mode
+        mode = os.stat(path).st_mode
     except OSError:
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
-
-
-def _resolved(target: StrPath) -> Path:
-    return Path(os.path.realpath(target))
 
 
 def _move(place: Path, path: Path, old: Path, overwrite: bool, folder: bool) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._outcome import Failure, usage_error, working_on_data
+from ._outcome import usage_error, working_on_data
 from ._screen import progress
 
 if TYPE_CHECKING:
@@ -102,9 +103,7 @@ ViewNames = Annotated[
 LabelName = Annotated[
     str | None, typer.Option("--labels", metavar="NAME", rich_help_panel=_READING, help="Name of the known classes.")
 ]
-NoLabels = Annotated[
-    bool, typer.Option("--no-labels", rich_help_panel=_READING, help="Do not look for known classes.")
-]
+NoLabels = Annotated[bool, typer.Option("--no-labels", rich_help_panel=_READING, help="Do not look for known classes.")]
 SamplesOption = Annotated[
     Samples | None, typer.Option("--samples", rich_help_panel=_READING, help="Where the samples are in a matrix.")
 ]
@@ -140,6 +139,12 @@ def load(
             on=on,
             join=None if join is None else join.value,
         )
+
+
+def refuse_same_file(file: Path, output: str | Path) -> None:
+    """Refuse to write over the data."""
+    if os.path.exists(output) and os.path.exists(file) and os.path.samefile(output, file):
+        raise usage_error(f"{output} is the file that is read: choose another for the output")
 
 
 def n_clusters_of(clusters: int | None) -> int:
@@ -202,4 +207,4 @@ def _check_penalty(estimator: Any) -> None:
         try:
             make_penalty(name)
         except ValueError as error:
-            raise Failure(2, f"--param penalty={name}: {error}") from error
+            raise usage_error(f"--param penalty={name}: {error}") from error

@@ -26,13 +26,14 @@ _WIDTH = 110
 def console(*, to_stderr: bool = False) -> Console:
     """Return a console without markup: names of files may hold brackets."""
     stream = sys.stderr if to_stderr else sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else _WIDTH
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+    piped = not stream.isatty()
+    width = _WIDTH if piped and "COLUMNS" not in os.environ else None
+    return Console(file=stream, width=width, soft_wrap=piped, markup=False, highlight=False, emoji=False)
 
 
-def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any]], left: int = 1) -> Table:
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], left: int = 1) -> Table:
     """Return a table; the first `left` columns are text, the others numbers."""
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
         made.add_column(column, justify="left" if number < left else "right", overflow="fold")
     for row in rows:

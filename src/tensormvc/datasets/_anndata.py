@@ -48,9 +48,7 @@ def read_h5mu(
     return Dataset(by_name(found, names), _labels(reader, tables, common, labels), common)
 
 
-def read_h5ad(
-    reader: HDF5Reader, views: Sequence[str] | None, labels: str | Literal[False] | None
-) -> Dataset:
+def read_h5ad(reader: HDF5Reader, views: Sequence[str] | None, labels: str | Literal[False] | None) -> Dataset:
     """Return the blocks in ``obsm``, or X where there are none, and a column of ``obs``."""
     root = reader.children(reader.file)
     blocks = reader.children(root["obsm"]) if "obsm" in root else {}

@@ -110,7 +110,7 @@ def load_dataset(
     join: Join | None = None,
     lazy: bool | None = None,
 ) -> Dataset:
-    """Load what `load_views` does, with the names of the views and of the samples.
+    r"""Load what `load_views` does, with the names of the views and of the samples.
 
     Parameters
     ----------
@@ -139,8 +139,8 @@ def load_dataset(
     >>> import tempfile, tensormvc as tm
     >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = (Path(folder) / "text.csv").write_text("id,a,b\\nx1,0,1\\nx2,1,0\\n")
-    ...     _ = (Path(folder) / "image.csv").write_text("id,c\\nx2,0\\nx1,5\\n")
+    ...     _ = (Path(folder) / "text.csv").write_text("id,a,b\nx1,0,1\nx2,1,0\n")
+    ...     _ = (Path(folder) / "image.csv").write_text("id,c\nx2,0\nx1,5\n")
     ...     data = tm.datasets.load_dataset(folder)
     >>> list(data.views), data.sample_ids.tolist(), data.views["text"].tolist()
     (['image', 'text'], ['x2', 'x1'], [[1, 0], [0, 1]])

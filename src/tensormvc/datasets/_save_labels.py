@@ -6,7 +6,7 @@ import csv
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,8 @@ def save_labels(
     obs = None if source is None or ending not in _ANNOTATED else _obs_of(source, column, overwrite)
     with writing(target, overwrite=overwrite) as place:
         if ending in _TEXT:
-            _write_text(place, ids, values, column, _TEXT[ending])
+            with open(place, "w", encoding="utf-8", newline="") as stream:
+                write_text(stream, ids, values, column, _TEXT[ending])
         elif ending in PARQUET:
             _write_parquet(place, ids, values, column)
         elif obs is not None and source is not None:
@@ -83,7 +84,7 @@ def save_labels(
 
 def check_labels_path(path: StrPath, source: StrPath | None) -> str:
     """Return the ending that tells the format, or refuse the path."""
-    ending = ".csv" if is_special(Path(path)) else os.path.splitext(path)[1].lower()
+    ending = ".csv" if is_special(path) else os.path.splitext(path)[1].lower()
     if ending in _ANNOTATED:
         if source is None or os.path.splitext(source)[1].lower() != ending:
             raise ValueError(
@@ -95,11 +96,11 @@ def check_labels_path(path: StrPath, source: StrPath | None) -> str:
     return ending
 
 
-def _write_text(place: Path, ids: NDArray[Any], labels: NDArray[Any], column: str, delimiter: str) -> None:
-    with open(place, "w", encoding="utf-8", newline="") as stream:
-        table = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
-        table.writerow(["sample", column])
-        table.writerows(zip(ids.tolist(), labels.tolist(), strict=True))
+def write_text(stream: TextIO, ids: NDArray[Any], labels: NDArray[Any], column: str, delimiter: str = ",") -> None:
+    """Write the table of labels as text."""
+    table = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
+    table.writerow(["sample", column])
+    table.writerows(zip(ids.tolist(), labels.tolist(), strict=True))
 
 
 def _write_parquet(place: Path, ids: NDArray[Any], labels: NDArray[Any], column: str) -> None:
