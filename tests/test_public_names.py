@@ -23,8 +23,8 @@ NAMES = {
     ],
     "tensormvc.audit": ["OrderAudit", "ShuffleSweep", "audit_order", "shuffle_sweep"],
     "tensormvc.datasets": [
-        *["DataError", "RowSource", "describe", "load_digits_views", "load_views", "make_multiview", "save_views"],
-        "shuffle_samples",
+        *["DataError", "Dataset", "RowSource", "describe", "load_dataset", "load_digits_views", "load_views"],
+        *["make_multiview", "save_labels", "save_views", "shuffle_samples"],
     ],
     "tensormvc.diagnostics": [
         *["EquivarianceError", "FrequencyBound", "Multiplicities"],
