@@ -1,6 +1,7 @@
 """What the page about a clustering says, read back with a strict parser."""
 
 import re
+import shlex
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from types import SimpleNamespace
@@ -155,7 +156,23 @@ def test_order_that_was_not_tried(digits_run, tmp_path):
     whole = text(read(replace(digits_run, audit=None, file_name="my data/x.npz"), tmp_path))
     assert "was not tried in this run" in whole
     assert "By design the order of the rows does not matter to TSVDMVC" in whole
-    assert "tensormvc audit 'my data/x.npz' -k 10" in whole
+    assert "tensormvc audit 'my data/x.npz' --clusters 10 --method tsvdmvc --basis auto" in whole
+
+
+def test_the_command_for_the_audit_works(digits_run, tmp_path, monkeypatch):
+    pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from tensormvc.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    tm.datasets.save_views("my file.npz", list(digits_run.views.values()))
+    model = tm.ESTMC(n_clusters=10, random_state=0).fit(digits_run.views)
+    run = replace(digits_run, estimator=model, labels=model.labels_, audit=None, file_name="my file.npz")
+    command = [text(e) for e in read(run, tmp_path).iter("pre")][-1]
+    result = CliRunner().invoke(app, [*shlex.split(command)[1:], "--orders", "2"])
+    assert result.exit_code == 0, result.output
+    assert "same partition" in result.output
 
 
 @pytest.mark.parametrize(("basis", "matters"), [("fft", True), ("dct", True), ("fft-view", False), ("agft", False)])

@@ -47,7 +47,7 @@ def how(run: ClusterRun) -> Section:
     body = [paragraph("This command does it again:"), code(run.command)]
     if run.notes:
         body += [
-            paragraph("Chosen without being asked for:"),
+            paragraph("What was chosen, and why:"),
             bullets(join([element("strong", what), ": ", why]) for what, why in run.notes),
         ]
     caption, rows = f"Parameters of {_kind(run)}", [(element("code", key), name(v)) for key, v in parameters.items()]
@@ -237,7 +237,7 @@ def order(run: ClusterRun) -> Section:
         body = [] if (known := _known_of_order(run)) is None else [known]
         body += [
             paragraph("Whether the clusters depend on the order of the rows was not tried in this run. To try it:"),
-            code(f"tensormvc audit {shlex.quote(run.file_name)} -k {len(np.unique(run.labels))}"),
+            code(_audit_command(run)),
         ]
         return Section("order", "Order of the rows", body)
     audit = run.audit
@@ -283,6 +283,18 @@ def _known_of_order(run: ClusterRun) -> Html | None:
         "The basis runs along the rows as the file has them.",
         paragraph("Other orders of the same samples may give other clusters."),
     )
+
+
+def _audit_command(run: ClusterRun) -> str:
+    """Return the command that tries other orders of the rows with the same method."""
+    estimator = run.estimator
+    words = ["tensormvc", "audit", run.file_name]
+    words += ["--clusters", str(getattr(estimator, "n_clusters", len(np.unique(run.labels))))]
+    if type(estimator).__module__.startswith("tensormvc."):
+        words += ["--method", _kind(run).lower()]
+    if isinstance(basis := getattr(estimator, "basis", None), str):
+        words += ["--basis", basis]
+    return shlex.join(words)
 
 
 def measures(run: ClusterRun) -> Section:
