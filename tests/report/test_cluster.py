@@ -228,19 +228,25 @@ def test_one_cluster_and_one_view(tmp_path):
     assert "1 h 2 min" in text(root)
 
 
-def test_many_samples_make_no_larger_page(tmp_path):
+@pytest.mark.parametrize("n_clusters", [100, 400])
+def test_many_samples_make_no_larger_page(tmp_path, n_clusters):
     rng = np.random.default_rng(0)
-    n, labels = 30_000, rng.integers(0, 100, 30_000)
+    n, labels = 30_000, rng.integers(0, n_clusters, 30_000)
     views = [rng.normal(size=(n, 3)) + labels[:, None]]
-    estimator = SimpleNamespace(get_params=lambda deep: {}, embedding_=rng.normal(size=(n, 100)))
+    estimator = SimpleNamespace(get_params=lambda deep: {}, embedding_=rng.normal(size=(n, 10)))
     run = tm.report.ClusterRun("x", "x.npz", tm.datasets.describe(views), views, estimator, labels, 1.0, y=labels)
     path = tm.report.write_cluster_report(tmp_path, run)
     assert path.stat().st_size < 1_000_000
     root = ET.fromstring(path.read_text())
-    assert "Taken among 2,000 of the 30,000 samples" in text(root)
-    assert "2,000 of 30,000 samples" in text(root)
-    assert len(tables(root)["The clusters"]) == 100
+    whole = text(root)
+    assert "Taken among 2,000 of the 30,000 samples" in whole
+    assert "2,000 of 30,000 samples" in whole
     assert "Samples of each class in each cluster" not in tables(root)
+    listed = {int(row[0]): int(row[1]) for row in tables(root)["The clusters"]}
+    sizes = np.bincount(labels)
+    assert sorted(listed.values()) == np.sort(sizes)[-200:].tolist()
+    assert all(sizes[cluster] == size for cluster, size in listed.items())
+    assert ("There are 200 more clusters" in whole) == (n_clusters == 400)
 
 
 def test_features_of_our_own_are_named(digits_run, tmp_path):

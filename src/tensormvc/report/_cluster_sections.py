@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ._cluster import ClusterRun
 
 _TYPICAL = 3
+_MOST_CLUSTERS = 200
 # A table of classes against clusters that is larger than this helps nobody.
 _MOST_CLASSES = 20
 # Parameters that do not change the result.
@@ -104,8 +105,9 @@ def clusters(run: ClusterRun, found: Agreement) -> Section:
     inside = of_rows[links.row] == of_rows[links.col]
     inner = np.bincount(links.row, links.data * inside, minlength=len(found.rows))
     degree = np.bincount(links.row, links.data, minlength=len(found.rows))
+    listed = np.sort(np.argsort(-sizes, kind="stable")[:_MOST_CLUSTERS])
     rows = []
-    for cluster, size in zip(clusters, sizes, strict=True):
+    for cluster, size in zip(clusters[listed], sizes[listed], strict=True):
         members = np.flatnonzero(of_rows == cluster)
         share = inner[members].sum() / degree[members].sum() if degree[members].any() else math.nan
         typical = found.rows[members[np.argsort(-inner[members], kind="stable")[:_TYPICAL]]]
@@ -119,12 +121,14 @@ def clusters(run: ClusterRun, found: Agreement) -> Section:
             )
         )
     what = "ids" if run.sample_ids is not None else "row numbers, from 0"
+    more = f"There are {len(sizes) - len(listed):,} more clusters, none larger. " if len(listed) < len(sizes) else ""
     return Section(
         "clusters",
         "Cluster sizes",
         [
             table("The clusters", ["Cluster", "Samples", "Share", "Links inside", "Typical samples"], rows, "lrlrp"),
             paragraph(
+                more,
                 f"Links inside: of the links of the cluster's samples to their {found.n_neighbors} nearest in each "
                 f"view, the share that stays in the cluster. Typical samples ({what}) have the most such links. ",
                 _looked_at(found, len(labels)),
