@@ -1,6 +1,6 @@
 """Tensor multi-view clustering that does not care how the rows are ordered."""
 
-from . import algebra, datasets, diagnostics, metrics, penalties, plotting, published, shrinkage, testing
+from . import algebra, datasets, diagnostics, metrics, penalties, plotting, published, report, shrinkage, testing
 from .audit import audit_order, shuffle_sweep
 from .bases import AGFT, DCT, FFT, GFT, Haar, RandomOrthogonal, ViewFFT
 from .graphs import GMCGraph, SimGraph, SumGraph, ideal_graph
@@ -34,6 +34,7 @@ __all__ = [
     "penalties",
     "plotting",
     "published",
+    "report",
     "shrinkage",
     "shuffle_sweep",
     "testing",
