@@ -18,17 +18,23 @@ StrPath = str | PathLike[str]
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
-def check_target(target: StrPath, *, overwrite: bool = False) -> None:
-    """Refuse, before any work is done for it, a target that is there already or whose folder cannot be written."""
+def check_target(target: StrPath, *, overwrite: bool = False, make_folder: bool = False) -> None:
+    """Refuse, before any work is done for it, a target that is there already or whose folder cannot be written.
+
+    With `make_folder` it is enough that the folder can be made.
+    """
     if is_special(target):
         return
     path = Path(os.path.realpath(target))
     if path.exists() and not overwrite:
         raise FileExistsError(f"{target} is there already")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{target}: there is no folder {path.parent}")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise PermissionError(f"{target}: no permission to write in {path.parent}")
+    folder = path.parent
+    while make_folder and not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir():
+        raise NotADirectoryError(f"{target}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{target}: no permission to write in {folder}")
 
 
 @contextmanager

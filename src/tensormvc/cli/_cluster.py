@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -32,6 +31,7 @@ from ._options import (
     refuse_same_file,
 )
 from ._outcome import usage_error, with_outcome, writing_output
+from ._report import MOST_AUDITED, ORDERS, check_report, command_line, write_report
 from ._screen import collected_warnings, console, print_json, table
 
 if TYPE_CHECKING:
@@ -56,6 +56,20 @@ def cluster(
             show_default=False,
             help="Where the labels go; required. .csv, .tsv, .parquet, - for standard output, or .h5mu or .h5ad for a "
             "copy of such a FILE with the labels in its obs.",
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="DIR", show_default=False, help="Write a page about it: DIR/index.html."),
+    ] = None,
+    orders: Annotated[
+        int | None,
+        typer.Option(
+            "--orders",
+            min=0,
+            metavar="N",
+            show_default=False,
+            help="Orders of the rows to try for the page; 3 up to 2 000 samples, and none beyond, by default.",
         ),
     ] = None,
     method: MethodOption = None,
@@ -88,6 +102,12 @@ def cluster(
     with writing_output(output):
         if target is not None:
             check_target(target, overwrite=force)
+    if report is not None:
+        check_report(report, force)
+        if orders == 1:
+            raise usage_error("--orders 1: it takes two orders to compare, or 0 for none")
+    elif orders is not None:
+        raise usage_error("--orders goes with --report; tensormvc audit tries orders without a page")
     data = load(file, views, labels, no_labels, samples, on, join)
     start = time.perf_counter()
     with collected_warnings() as warned:
@@ -97,7 +117,13 @@ def cluster(
     chosen = choices(estimator, data.n_samples, method, basis)
     found = None if data.y is None else metrics.clustering_report(data.y, estimator.labels_)
     result = _result(file, data, estimator, chosen, found, warned, seconds)
-    result |= {"output": target, "column": column, "seed": seed}
+    result |= {"output": target, "column": column, "seed": seed, "report": None}
+    if report is not None:
+        if orders is None:
+            orders = ORDERS if data.n_samples <= MOST_AUDITED else 0
+        result["report"] = write_report(
+            report, file, data, estimator, chosen=chosen, seconds=seconds, orders=orders, force=force
+        )
     if as_json:
         print_json(result)
     else:
@@ -168,11 +194,6 @@ def _result(
     }
 
 
-def command_line() -> str:
-    """Return what to type to run the same again."""
-    return shlex.join(["tensormvc", *sys.argv[1:]])
-
-
 def _show(result: dict[str, Any], to_stderr: bool) -> None:
     screen = console(to_stderr=to_stderr)
     features = ", ".join(f"{view['name']}: {view['n_features']:,}" for view in result["views"])
@@ -187,5 +208,6 @@ def _show(result: dict[str, Any], to_stderr: bool) -> None:
     if result["metrics"] is not None:
         figures = ", ".join(f"{name} {value:.3f}" for name, value in result["metrics"].items())
         screen.print(f"{figures} ({result['metrics_note']})")
-    if result["output"] is not None:
-        screen.print(f"Labels: {result['output']}")
+    for name in ("output", "report"):
+        if result[name] is not None:
+            screen.print(f"{'Labels' if name == 'output' else 'Page'}: {result[name]}")

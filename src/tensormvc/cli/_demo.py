@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._options import Force, Json, Seed
+from ._fit import choices, fit_with_progress
+from ._options import Force, Json, Seed, make_estimator
 from ._outcome import with_outcome, writing_output
+from ._report import ORDERS, check_report, write_report
 from ._screen import collected_warnings, console, print_json, progress, table
 
 if TYPE_CHECKING:
     from ..audit import ShuffleSweep
+    from ..datasets import Dataset
 
 _RATES = (0.0, 0.5, 1.0)
-_REPEATS = 3
+_REPEATS = 2
 _FIGURE = "order.png"
+_VIEWS = ("pixels", "gradients", "Fourier magnitudes", "projections")
 
 
 @with_outcome
@@ -38,13 +42,17 @@ def demo(
     Example: tensormvc demo
     """
     from .. import datasets
+    from .._files import check_target
 
     figure = output / _FIGURE
-    _check_output(output, figure, force)
+    check_report(output, force)
+    with writing_output(figure):
+        check_target(figure, overwrite=force, make_folder=True)
     start = time.perf_counter()
     views, y = datasets.load_digits_views(n_samples, class_sorted=True)
     with collected_warnings():
         sweeps = _sweep(views, y, seed)
+        page = _write_page(output, datasets.Dataset(dict(zip(_VIEWS, views, strict=True)), y, None), seed, force)
     _draw(sweeps, figure, force)
     result = {
         "data": f"{n_samples} handwritten digits in {len(views)} views",
@@ -57,6 +65,7 @@ def demo(
             if sweep.accuracy is not None
         },
         "figure": figure,
+        "page": page,
         "seed": seed,
         "seconds": round(time.perf_counter() - start, 1),
     }
@@ -64,18 +73,6 @@ def demo(
         print_json(result)
     else:
         _show(result)
-
-
-def _check_output(folder: Path, figure: Path, force: bool) -> None:
-    from .._files import check_target
-
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError("the demo draws with matplotlib: pip install 'tensormvc[plot]'") from error
-    with writing_output(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        check_target(figure, overwrite=force)
 
 
 def _sweep(views: list[Any], y: Any, seed: int) -> dict[str, ShuffleSweep]:
@@ -121,6 +118,23 @@ def _graph_alone(views: list[Any], random_state: int) -> Any:
     return spectral.fit_predict(SumGraph().fit(views).graph_.toarray())
 
 
+def _write_page(folder: Path, data: Dataset, seed: int, force: bool) -> Path:
+    """Write the page that ``tensormvc cluster --report`` would write about the same digits."""
+    estimator = make_estimator(None, None, 10, seed, None)
+    start = time.perf_counter()
+    fit_with_progress(estimator, data.views)
+    return write_report(
+        folder,
+        "embedded digits",
+        data,
+        estimator,
+        chosen=choices(estimator, data.n_samples, None, None),
+        seconds=time.perf_counter() - start,
+        orders=ORDERS,
+        force=force,
+    )
+
+
 def _draw(sweeps: dict[str, ShuffleSweep], path: Path, force: bool) -> None:
     from matplotlib.figure import Figure
 
@@ -148,9 +162,9 @@ def _show(result: dict[str, Any]) -> None:
         "To the FFT along the samples, rows sorted by class look like a smooth signal: that is where its accuracy "
         "comes from, and it goes when they are shuffled. The graph Fourier transform and its anchor form take their "
         "frequencies from the data: shuffled rows give the same clusters to the last sample (ARI 1).\n\n"
-        f"Picture: {result['figure']}\n\n"
+        f"Picture: {result['figure']}\nPage, as cluster --report writes it: {result['page']}\n\n"
         "Next, with a file of your own (.mat, .npz, .h5mu, .h5ad, or a folder with a CSV or Parquet file a view):\n"
         "  tensormvc info FILE\n"
-        "  tensormvc cluster FILE -k NUMBER -o labels.csv\n"
+        "  tensormvc cluster FILE -k NUMBER -o labels.csv --report page\n"
         "  tensormvc audit FILE -k NUMBER --basis fft"
     )

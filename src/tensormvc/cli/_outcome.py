@@ -72,6 +72,8 @@ def writing_output(target: object) -> Iterator[None]:
     """Turn what goes wrong while a file is written into a `Failure`."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except FileExistsError as error:
         raise Failure(BAD_OUTPUT, f"{error}: pass --force to replace it") from error
     except OSError as error:
