@@ -148,8 +148,8 @@ def pictures(run: ClusterRun, found: Agreement) -> Section:
         drawn = picture(
             lambda ax: plotting.plot_embedding(embedding[rows], labels[rows], ax=ax),
             "embedding",
-            f"Scatter plot of {shown} over the first two principal components of the embedding, one colour and marker "
-            "a cluster. The table of clusters has their sizes.",
+            f"Scatter plot of {shown} in two directions of the embedding, one colour and marker a cluster. "
+            "The table of clusters has their sizes.",
         )
         figures.append(figure(drawn, f"The embedding that the clusters were read from; {shown}."))
     affinity, source = _affinity(run, found)
