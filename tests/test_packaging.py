@@ -35,6 +35,7 @@ def test_installs_and_imports(distributions, suffix, tmp_path):
     command = ["--no-deps", "--no-build-isolation", "--target", target, distributions[suffix]]
     run(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *command)
     assert (target / "tensormvc" / "py.typed").is_file()
+    assert (target / "tensormvc" / "report" / "page.css").is_file()
     code = "import tensormvc as tm; tm.testing.check_basis('fft'); print(tm.__file__)"
     environment = {**os.environ, "PYTHONPATH": str(target)}
     assert str(target) in run(sys.executable, "-P", "-c", code, cwd=tmp_path, env=environment)

@@ -13,17 +13,8 @@ NAMES = {
         *["AGFT", "DCT", "FFT", "GFT", "Haar", "RandomOrthogonal", "ViewFFT"],
         *["GMCGraph", "SimGraph", "SumGraph", "ideal_graph"],
         *["ASRETR", "ESTMC", "GMC", "TLRLF4MVC", "TLSpNM", "TSVDMVC"],
-        *[
-            "algebra",
-            "datasets",
-            "diagnostics",
-            "metrics",
-            "penalties",
-            "plotting",
-            "published",
-            "shrinkage",
-            "testing",
-        ],
+        *["algebra", "datasets", "diagnostics", "metrics", "penalties", "plotting", "published"],
+        *["report", "shrinkage", "testing"],
         *["audit_order", "shuffle_sweep"],
     ],
     "tensormvc.algebra": [
@@ -32,8 +23,8 @@ NAMES = {
     ],
     "tensormvc.audit": ["OrderAudit", "ShuffleSweep", "audit_order", "shuffle_sweep"],
     "tensormvc.datasets": [
-        *["DataError", "RowSource", "describe", "load_digits_views", "load_views", "make_multiview", "save_views"],
-        "shuffle_samples",
+        *["DataError", "Dataset", "RowSource", "describe", "load_dataset", "load_digits_views", "load_views"],
+        *["make_multiview", "save_labels", "save_views", "shuffle_samples"],
     ],
     "tensormvc.diagnostics": [
         *["EquivarianceError", "FrequencyBound", "Multiplicities"],
@@ -54,6 +45,7 @@ NAMES = {
         *["plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum"],
     ],
     "tensormvc.published": ["PublishedResult", "ReweightedETR", "asr_etr", "tlspnm", "tsvd_mvc"],
+    "tensormvc.report": ["ClusterRun", "write_cluster_report"],
     "tensormvc.shrinkage": ["l21_shrink", "low_rank_shrink", "shrink_slices"],
     "tensormvc.testing": ["check_basis", "check_penalty"],
 }

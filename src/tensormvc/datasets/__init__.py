@@ -1,21 +1,26 @@
 """Multi-view data: loaders for files, what is embedded, and how it is shuffled and described."""
 
+from ._dataset import Dataset
 from ._describe import describe
 from ._digits import load_digits_views
 from ._errors import DataError
 from ._lazy import RowSource
-from ._load import load_views
+from ._load import load_dataset, load_views
 from ._save import save_views
+from ._save_labels import save_labels
 from ._shuffle import shuffle_samples
 from ._synthetic import make_multiview
 
 __all__ = [
     "DataError",
+    "Dataset",
     "RowSource",
     "describe",
+    "load_dataset",
     "load_digits_views",
     "load_views",
     "make_multiview",
+    "save_labels",
     "save_views",
     "shuffle_samples",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._align import Join, align, take_rows
+from ._dataset import Dataset, by_name
 from ._errors import DataError
 from ._hdf5 import HDF5Reader
 from ._layout import LABEL_NAMES, encode, plain
@@ -20,7 +21,7 @@ _LABEL_COLUMNS = (*LABEL_NAMES, "celltype", "celltypes", "cellclass", "subtype",
 
 def read_h5mu(
     reader: HDF5Reader, views: Sequence[str] | None, labels: str | Literal[False] | None, join: Join | None
-) -> tuple[list[Any], NDArray[np.intp] | None]:
+) -> Dataset:
     """Return the matrix X of each modality, samples matched by name, and a column of ``obs``."""
     root = reader.children(reader.file)
     if "mod" not in root:
@@ -43,12 +44,11 @@ def read_h5mu(
     common, rows = align([f"modality {name!r}" for name in names], ids, join)
     found = [take_rows(view, picked) for view, picked in zip(found, rows, strict=True)]
     tables = {"": root.get("obs")} | {name: reader.children(modalities[name]).get("obs") for name in names}
-    return found, _labels(reader, tables, common.astype(str), labels)
+    common = common.astype(str)
+    return Dataset(by_name(found, names), _labels(reader, tables, common, labels), common)
 
 
-def read_h5ad(
-    reader: HDF5Reader, views: Sequence[str] | None, labels: str | Literal[False] | None
-) -> tuple[list[Any], NDArray[np.intp] | None]:
+def read_h5ad(reader: HDF5Reader, views: Sequence[str] | None, labels: str | Literal[False] | None) -> Dataset:
     """Return the blocks in ``obsm``, or X where there are none, and a column of ``obs``."""
     root = reader.children(reader.file)
     blocks = reader.children(root["obsm"]) if "obsm" in root else {}
@@ -62,7 +62,8 @@ def read_h5ad(
     for name, view in zip(names, found, strict=True):
         if view.shape[0] != len(ids):
             raise DataError(f"{name!r} has {view.shape[0]} rows for {len(ids)} samples")
-    return found, _labels(reader, {"": root.get("obs")}, ids.astype(str), labels)
+    ids = ids.astype(str)
+    return Dataset(by_name(found, names), _labels(reader, {"": root.get("obs")}, ids, labels), ids)
 
 
 def _chosen(views: Sequence[str] | None, names: list[str], found: str, every: list[str] | None = None) -> list[str]:

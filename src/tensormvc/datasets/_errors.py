@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from os import PathLike
 from typing import Any
 
+from .._files import StrPath
 from .._validation import available_memory
 
 # Deflate cannot shrink anything by more than this factor, so a greater one is a false declaration.
 MAX_DEFLATE_RATIO = 1032
 # Cells in cells, groups in groups: deeper is a cycle or an attack.
 MAX_DEPTH = 16
-
-StrPath = str | PathLike[str]
 
 
 class DataError(ValueError):

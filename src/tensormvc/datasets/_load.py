@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._files import StrPath
 from ._align import Join
 from ._anndata import read_h5ad, read_h5mu
-from ._errors import Budget, DataError, MissingDataError, StrPath, reading
+from ._dataset import Dataset, by_name
+from ._errors import Budget, DataError, MissingDataError, reading
 from ._hdf5 import HDF5Reader
 from ._layout import Samples, choose
 from ._lazy import LAZY_BYTES, RowSource
@@ -93,6 +96,55 @@ def load_views(
     >>> [view.shape for view in views], y
     ([(4, 3), (4, 2)], array([0, 0, 1, 1]))
     """
+    data = load_dataset(path, views=views, labels=labels, samples=samples, on=on, join=join, lazy=lazy)
+    return list(data.views.values()), data.y
+
+
+def load_dataset(
+    path: StrPath,
+    *,
+    views: Sequence[str] | None = None,
+    labels: str | Literal[False] | None = None,
+    samples: Samples | None = None,
+    on: str | None = None,
+    join: Join | None = None,
+    lazy: bool | None = None,
+) -> Dataset:
+    r"""Load what `load_views` does, with the names of the views and of the samples.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file or folder.
+    views : list of str, optional
+        Names of the views, where they do not tell.
+    labels : str or False, optional
+        Name of the labels, where it does not tell; False loads none.
+    samples : {"rows", "columns"}, optional
+        Where the samples are, where the lengths do not tell.
+    on : str, optional
+        Name of the id column of CSV and Parquet files, where it has an unusual one.
+    join : {"inner", "outer"}, optional
+        What to do when views name different samples; an error by default.
+    lazy : bool, optional
+        Whether dense views of HDF5 and Parquet files stay on disk.
+
+    Returns
+    -------
+    Dataset
+        Its ids are the id column of tables, the names in ``obs`` of ``.h5mu`` and ``.h5ad``; other files have none.
+
+    Examples
+    --------
+    >>> import tempfile, tensormvc as tm
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "text.csv").write_text("id,a,b\nx1,0,1\nx2,1,0\n")
+    ...     _ = (Path(folder) / "image.csv").write_text("id,c\nx2,0\nx1,5\n")
+    ...     data = tm.datasets.load_dataset(folder)
+    >>> list(data.views), data.sample_ids.tolist(), data.views["text"].tolist()
+    (['image', 'text'], ['x2', 'x1'], [[1, 0], [0, 1]])
+    """
     path = os.fspath(path)
     if isinstance(views, str):
         views = [views]
@@ -113,12 +165,12 @@ def load_views(
             return _choose(_read_mat_file(path), views, labels, samples, None)
         with HDF5Reader(path) as reader:
             if ending == ".h5mu":
-                found, y = read_h5mu(reader, views, labels, join)
+                data = read_h5mu(reader, views, labels, join)
             elif ending == ".h5ad":
-                found, y = read_h5ad(reader, views, labels)
+                data = read_h5ad(reader, views, labels)
             else:
-                found, y = _choose(reader.variables(), views, labels, samples, None if ending == ".mat" else "rows")
-            return _settle(found, lazy, reader.budget), y
+                data = _choose(reader.variables(), views, labels, samples, None if ending == ".mat" else "rows")
+            return replace(data, views=_settle(data.views, lazy, reader.budget))
 
 
 def _kind(path: str, ending: str) -> str:
@@ -152,17 +204,18 @@ def _choose(
     labels: str | Literal[False] | None,
     samples: Samples | None,
     default: Samples | None,
-) -> tuple[list[Any], NDArray[np.intp] | None]:
+) -> Dataset:
     try:
-        return choose(variables, views=views, labels=labels, samples=samples, default_samples=default)
+        found, y = choose(variables, views=views, labels=labels, samples=samples, default_samples=default)
     except DataError as error:
         raise DataError(f"{error}; {outline(variables)}") from error.__cause__
+    return Dataset(by_name(found, views), y, None)
 
 
-def _settle(views: list[Any], lazy: bool | None, budget: Budget) -> list[Any]:
+def _settle(views: dict[str, Any], lazy: bool | None, budget: Budget) -> dict[str, Any]:
     """Read the views that are on disk unless they are large together or shall stay there."""
-    on_disk = [view for view in views if isinstance(view, RowSource)]
+    on_disk = [view for view in views.values() if isinstance(view, RowSource)]
     if lazy or (lazy is None and sum(view.nbytes for view in on_disk) > LAZY_BYTES):
         return views
     budget.take(sum(view.nbytes for view in on_disk), "the views")
-    return [np.asarray(view) if isinstance(view, RowSource) else view for view in views]
+    return {name: np.asarray(view) if isinstance(view, RowSource) else view for name, view in views.items()}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +10,9 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
+from .._files import StrPath, writing
 from .._ops import is_sparse
-from ._errors import DataError, StrPath, require
+from ._errors import DataError, require
 from ._lazy import RowSource
 from ._shuffle import as_named_views
 
@@ -74,7 +72,11 @@ def save_views(path: StrPath, views: Any, y: Any = None, *, overwrite: bool = Fa
         raise ValueError(f"the ending must be .npz, .mat, or none or .parquet for a folder of Parquet files: {target}")
     if target.exists() and not overwrite:
         raise FileExistsError(f"{target} is there already: pass overwrite=True to replace it")
-    _replace(target, lambda place: writers[ending](place, plain, labels), is_folder=ending in ("", ".parquet"))
+    folder = ending in ("", ".parquet")
+    if folder and target.is_dir():
+        _check_folder(target)
+    with writing(target, overwrite=overwrite, folder=folder) as place:
+        writers[ending](place, plain, labels)
 
 
 def _plain(view: Any) -> Any:
@@ -88,25 +90,11 @@ def _plain(view: Any) -> Any:
     return array
 
 
-def _replace(target: Path, write: Callable[[Path], None], is_folder: bool) -> None:
-    """Write beside the target and move it there in one step."""
-    if target.exists() and target.is_dir() != is_folder:
-        raise FileExistsError(f"{target} is a {'file' if is_folder else 'folder'}, and is not replaced by the other")
-    if is_folder and target.exists():
-        others = [p.name for p in target.iterdir() if not (p.suffix == ".parquet" and _is_ours(p.stem))]
-        if others:
-            raise FileExistsError(f"{target} also holds {others[0]}, which save_views did not write")
-    workplace = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        place = workplace / ("new" + target.suffix)
-        if is_folder:
-            place.mkdir()
-        write(place)
-        if is_folder and target.exists():
-            os.replace(target, workplace / "old")
-        os.replace(place, target)
-    finally:
-        shutil.rmtree(workplace, ignore_errors=True)
+def _check_folder(target: Path) -> None:
+    """Refuse to replace a folder with anything in it that `save_views` did not write."""
+    others = [p.name for p in target.iterdir() if not (p.suffix == ".parquet" and _is_ours(p.stem))]
+    if others:
+        raise FileExistsError(f"{target} also holds {others[0]}, which save_views did not write")
 
 
 def _is_ours(stem: str) -> bool:

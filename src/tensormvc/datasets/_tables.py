@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._align import Join, align, take_rows
+from ._dataset import Dataset, by_name
 from ._errors import Budget, DataError, reading, require
 from ._layout import LABEL_NAMES, encode, plain
 from ._lazy import LAZY_BYTES, ParquetRows, RowSource, table_values
@@ -211,7 +212,7 @@ def read_tables(
     on: str | None,
     join: Join | None,
     lazy: bool | None,
-) -> tuple[list[Any], NDArray[np.intp] | None]:
+) -> Dataset:
     """Return the views and labels of a folder of tables or of one table."""
     if os.path.isdir(path):
         entries = sorted((Path(path) / name for name in os.listdir(path) if name[:1] not in "._"), key=_natural)
@@ -259,7 +260,7 @@ def _join(
     on: str | None,
     join: Join | None,
     lazy: bool | None,
-) -> tuple[list[Any], NDArray[np.intp] | None]:
+) -> Dataset:
     tables = view_tables + label_tables
     with_ids = [table for table in tables if table.id_column is not None]
     wanted = labels if isinstance(labels, str) and labels not in {t.name for t in label_tables} else None
@@ -271,8 +272,9 @@ def _join(
 
     sizes = {t.n_rows for t in tables}
     rows: list[np.ndarray | None] = [None] * len(tables)
+    ids = with_ids[0].text(str(with_ids[0].id_column)) if with_ids else None
     if len(with_ids) == len(tables) and len(tables) > 1:
-        _, rows = align([t.path.name for t in tables], [t.text(str(t.id_column)) for t in tables], join)
+        ids, rows = align([t.path.name for t in tables], [t.text(str(t.id_column)) for t in tables], join)
     elif on is not None and len(with_ids) < len(tables):
         absent = ", ".join(t.path.name for t in tables if t.id_column is None)
         raise DataError(f"on names {on!r}, which is no column of {absent}; {_outline(tables)}")
@@ -282,9 +284,8 @@ def _join(
             "add a column 'id' to each, or pass on=NAME"
         )
     elif len(with_ids) > 1:
-        first = with_ids[0].text(str(with_ids[0].id_column)).astype(str)
         for table in with_ids[1:]:
-            if not np.array_equal(first, table.text(str(table.id_column)).astype(str)):
+            if not np.array_equal(np.asarray(ids).astype(str), table.text(str(table.id_column)).astype(str)):
                 raise DataError(
                     f"{with_ids[0].path.name} and {table.path.name} have ids in different orders and another file has "
                     f"none, so they cannot be joined; {_outline(tables)}"
@@ -309,7 +310,7 @@ def _join(
         if y is not None and not np.array_equal(y, codes):
             raise DataError(f"{source} and {table.path.name} have different labels: pass labels=NAME")
         y, source = codes, table.path.name
-    return views, y
+    return Dataset(by_name(views, [table.name for table in view_tables]), y, ids)
 
 
 def _settle(views: list[Any], lazy: bool | None) -> list[Any]:

@@ -1,0 +1,204 @@
+"""The shell of a page and what it is built from. One file, no script, nothing fetched.
+
+A string is text and is escaped wherever it lands; only what these functions return is HTML. The result is
+well-formed XML, too, so that a strict parser can read it.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from .._files import writing
+
+# Browsers are told to fetch nothing and to run nothing, whatever a name in the data looks like.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+# Characters that no HTML or XML document may hold, and those that turn the writing direction of what follows.
+_FORBIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff\u202a-\u202e\u2066-\u2069]"
+)
+_LONGEST_NAME = 80
+# Rows beyond which a table scrolls by itself on a screen.
+_LONG_TABLE = 20
+_VOID = {"meta", "link", "br"}
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def escape(value: Any) -> Html:
+    """Return a value as HTML: itself if it is, else its text with nothing left that means anything to a browser."""
+    return value if isinstance(value, Html) else Html(html.escape(_FORBIDDEN.sub("\ufffd", str(value))))
+
+
+def join(parts: Iterable[Any]) -> Html:
+    """Return the parts one after the other."""
+    return Html("".join(map(escape, parts)))
+
+
+def element(tag: str, *children: Any, **attributes: Any) -> Html:
+    """Return an element; ``class_`` is the attribute class, ``aria_label`` is aria-label, None leaves one out.
+
+    Examples
+    --------
+    >>> element("p", "1 < 2", class_="note", title=None)
+    '<p class="note">1 &lt; 2</p>'
+    """
+    written = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"'
+        for name, value in attributes.items()
+        if value is not None
+    )
+    if tag in _VOID:
+        return Html(f"<{tag}{written} />")
+    return Html(f"<{tag}{written}>{join(children)}</{tag}>")
+
+
+def name(text: Any) -> Html:
+    """Return a name from outside, in a writing direction of its own, and cut if it is long."""
+    text = str(text)
+    short = text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
+    return element("bdi", short, title=text[:1000] if short != text else None)
+
+
+def paragraph(*parts: Any, class_: str | None = None) -> Html:
+    """Return a paragraph."""
+    return element("p", *parts, class_=class_)
+
+
+def code(text: str) -> Html:
+    """Return a command to be copied; one click selects it all."""
+    return element("pre", element("code", text))
+
+
+def bullets(items: Iterable[Any]) -> Html:
+    """Return a list."""
+    return element("ul", *(element("li", item) for item in items))
+
+
+def facts(pairs: Iterable[tuple[Any, Any]]) -> Html:
+    """Return a few numbers that are seen first: pairs of what it is and its value."""
+    return element("dl", *(element("div", element("dt", k), element("dd", v)) for k, v in pairs), class_="facts")
+
+
+def callout(kind: Literal["good", "warning", "info"], title: str, *body: Any) -> Html:
+    """Return a verdict; its title says in words what its colour says."""
+    return element("div", element("p", element("strong", title)), *body, class_=f"callout {kind}")
+
+
+def bar(text: str, share: float) -> Html:
+    """Return a number with a bar beside it, which is `share` of its full length; none for NaN."""
+    if math.isnan(share):
+        return escape(text)
+    drawn = element("span", style=f"--share:{min(max(share, 0.0), 1.0):.2%}")
+    return element(
+        "span", element("span", text), element("span", drawn, class_="bar", aria_hidden="true"), class_="with-bar"
+    )
+
+
+def table(caption: str, columns: Sequence[Any], rows: Iterable[Sequence[Any]], align: str) -> Html:
+    """Return a table whose first column names the rows.
+
+    `align` has a letter a column, as in LaTeX: l for names and bars, r for numbers, p for sentences.
+    """
+    classes = [{"r": "number", "p": "sentence"}.get(letter) for letter in align]
+    head = [element("th", column, scope="col", class_=c) for column, c in zip(columns, classes, strict=True)]
+    body = []
+    for first, *others in rows:
+        cells = [element("td", value, class_=c) for value, c in zip(others, classes[1:], strict=True)]
+        body.append(element("tr", element("th", first, scope="row", class_=classes[0]), *cells))
+    whole = element(
+        "table", element("caption", caption), element("thead", element("tr", *head)), element("tbody", *body)
+    )
+    kind = "table long" if len(body) > _LONG_TABLE else "table"
+    return element("div", whole, class_=kind, tabindex=0, role="region", aria_label=f"Table: {caption}")
+
+
+def figure(picture: Html, caption: Any) -> Html:
+    """Return a picture with what it shows."""
+    return element("figure", picture, element("figcaption", caption))
+
+
+def side_by_side(*parts: Html) -> Html:
+    """Return parts beside each other where there is room."""
+    return element("div", *parts, class_="side-by-side")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: an id for links, a heading, and what is under it."""
+
+    key: str
+    title: str
+    body: Sequence[Html]
+
+
+def page(title: str, lead: Any, head: Html, sections: Sequence[Section], foot: Any) -> str:
+    """Return the document.
+
+    Parameters
+    ----------
+    title : str
+        Title of the page and of its window.
+    lead : text or Html
+        A line under the title.
+    head : Html
+        What is seen first.
+    sections : sequence of Section
+        The parts, in order; the list of contents is made from them.
+    foot : text or Html
+        The last line.
+    """
+    style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    links = [element("li", element("a", section.title, href=f"#{section.key}")) for section in sections]
+    parts = [
+        element(
+            "section",
+            element("h2", section.title, id=f"{section.key}-title"),
+            *section.body,
+            id=section.key,
+            aria_labelledby=f"{section.key}-title",
+        )
+        for section in sections
+    ]
+    document = element(
+        "html",
+        element(
+            "head",
+            element("meta", charset="utf-8"),
+            element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            element("meta", name="color-scheme", content="light dark"),
+            element("title", title),
+            # An empty icon, or a browser would ask a server for one.
+            element("link", rel="icon", href="data:,"),
+            Html(f"<style>{style}</style>"),
+        ),
+        element(
+            "body",
+            element("a", "Skip to the content", href="#content", class_="skip"),
+            element("header", element("h1", title), paragraph(lead, class_="lead")),
+            element("nav", element("ul", *links), aria_label="Contents"),
+            element("main", head, *parts, id="content", tabindex=-1),
+            element("footer", paragraph(foot)),
+        ),
+        lang="en",
+    )
+    return f"<!DOCTYPE html>\n{document}\n"
+
+
+def write_page(target: Path, make: Callable[[], str], *, force: bool) -> Path:
+    """Write what `make` returns, complete or not at all; that a page is there, or cannot be, is said before."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with writing(target, overwrite=force) as place:
+        place.write_text(make(), encoding="utf-8")
+    return target
