@@ -28,6 +28,7 @@ bench: $(VENV)/demo.stamp
 	$(PY) benchmarks/shrinkage.py
 	$(PY) benchmarks/agft.py
 	$(PY) benchmarks/gmc.py
+	$(PY) benchmarks/audit.py
 
 venv: $(VENV)/bin/python
 

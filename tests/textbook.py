@@ -373,3 +373,35 @@ def low_frequency_labels(b_hat, labels, n_clusters):
             d = standardise(d + 100 * b_hat.T @ g)
         labels = [int(np.argmax(row)) for row in b_hat @ d]
     return np.array(labels)
+
+
+def circular_total_variation(tensor):
+    """Sum over samples of the distance to the next, the first coming after the last."""
+    n, d, m = tensor.shape
+    total = 0.0
+    for t in range(n):
+        square = 0.0
+        for i in range(d):
+            for j in range(m):
+                square += (tensor[(t + 1) % n, i, j] - tensor[t, i, j]) ** 2
+        total += np.sqrt(square)
+    return total
+
+
+def slice_energies(tensor, matrix):
+    slices = along_samples(matrix, tensor)
+    return np.array([sum(abs(entry) ** 2 for entry in piece.ravel()) for piece in slices])
+
+
+def instability(partitions):
+    """Mean Jaccard distance, over pairs of partitions, of the two clusters of each sample, as sets."""
+    n = len(partitions[0])
+    total, pairs = np.zeros(n), 0
+    for a in range(len(partitions)):
+        for b in range(a):
+            pairs += 1
+            for i in range(n):
+                one = {j for j in range(n) if partitions[a][j] == partitions[a][i]}
+                other = {j for j in range(n) if partitions[b][j] == partitions[b][i]}
+                total[i] += 1 - len(one & other) / len(one | other)
+    return total / pairs

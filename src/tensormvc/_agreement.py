@@ -15,16 +15,19 @@ _Codes = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 
 _N_BOOTSTRAP = 1000
-# With so many cells to a sample, counting cells is slower than sorting samples.
-_MOST_CELLS_PER_SAMPLE = 16
+# With more cells to a sample than this, sorting samples is faster than counting all cells.
+_MOST_CELLS_PER_SAMPLE = 4
 
 
 def numbered_by_first(labels: NDArray[Any]) -> _Codes:
     """Return the clusters numbered by their first samples: equal partitions become equal arrays."""
-    _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
-    number = np.empty(len(first), dtype=np.int64)
-    number[np.argsort(first)] = np.arange(len(first))
-    return number[codes]
+    codes = labels - labels.min()
+    if codes.max() > _MOST_CELLS_PER_SAMPLE * len(codes):
+        codes = np.unique(labels, return_inverse=True)[1]
+    first = np.full(int(codes.max()) + 1, len(codes))
+    # Of several values for one place the last stays: from the end, that is the first sample.
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return np.asarray(np.argsort(np.argsort(first))[codes])
 
 
 def agreement(partitions: Sequence[_Codes]) -> tuple[_Floats, _Floats]:
@@ -50,29 +53,36 @@ def agreement(partitions: Sequence[_Codes]) -> tuple[_Floats, _Floats]:
     which = np.array([numbers.setdefault(partition.tobytes(), len(numbers)) for partition in partitions])
     distinct = [partitions[int(np.flatnonzero(which == i)[0])] for i in range(len(numbers))]
     sizes = [np.bincount(partition) for partition in distinct]
-    company = [size[partition] for size, partition in zip(sizes, distinct, strict=True)]
+    pairs = [_n_pairs(size) for size in sizes]
     times = np.bincount(which)
     n = len(distinct[0])
-    pairs = [(int(own.sum()) - n) // 2 for own in company]
     between = np.ones((len(distinct), len(distinct)))
     instability = np.zeros(n)
     for a in range(len(distinct)):
         for b in range(a):
-            shared = _shared_company(distinct[a], distinct[b], len(sizes[a]), len(sizes[b]))
-            both = (int(shared.sum()) - n) // 2
-            between[a, b] = between[b, a] = ari_of_pairs(both, pairs[a], pairs[b], n)
-            instability += times[a] * times[b] * (1 - shared / (company[a] + company[b] - shared))
-    n_pairs = len(partitions) * (len(partitions) - 1) / 2
-    return between[np.ix_(which, which)], instability / max(n_pairs, 1)
+            cells, counts, union = _table(distinct[a], distinct[b], sizes[a], sizes[b])
+            ari = ari_of_pairs(_n_pairs(counts), pairs[a], pairs[b], n)
+            between[a, b] = between[b, a] = ari
+            # All samples of a cell have the same two clusters.
+            instability += (times[a] * times[b] * (1 - counts / union))[cells]
+    return between[np.ix_(which, which)], instability / max(len(partitions) * (len(partitions) - 1) / 2, 1)
 
 
-def _shared_company(first: _Codes, second: _Codes, n_first: int, n_second: int) -> NDArray[np.intp]:
-    """Return for each sample how many are in its cluster in both partitions, itself among them."""
-    cells = first * n_second + second
-    if n_first * n_second <= _MOST_CELLS_PER_SAMPLE * len(cells):
-        return np.asarray(np.bincount(cells)[cells])
-    _, places, counts = np.unique(cells, return_inverse=True, return_counts=True)
-    return np.asarray(counts[places])
+def _table(first: _Codes, second: _Codes, first_sizes: _Codes, second_sizes: _Codes) -> tuple[_Codes, _Codes, _Codes]:
+    """Return the cell of each sample in the table of two partitions; the counts of the cells; |A ∪ B| of each."""
+    cells = first * len(second_sizes) + second
+    n_cells = len(first_sizes) * len(second_sizes)
+    if n_cells <= _MOST_CELLS_PER_SAMPLE * len(cells):
+        counts = np.bincount(cells, minlength=n_cells)
+        return cells, counts, np.add.outer(first_sizes, second_sizes).ravel() - counts
+    used, places, counts = np.unique(cells, return_inverse=True, return_counts=True)
+    rows, columns = np.divmod(used, len(second_sizes))
+    return places, counts, first_sizes[rows] + second_sizes[columns] - counts
+
+
+def _n_pairs(sizes: NDArray[np.intp]) -> int:
+    """Return the number of pairs of samples within groups of these sizes."""
+    return (int(sizes @ sizes) - int(sizes.sum())) // 2
 
 
 def mean_and_interval(values: _Floats, rng: np.random.Generator) -> tuple[float, tuple[float, float]]:
@@ -86,7 +96,8 @@ def mean_and_interval(values: _Floats, rng: np.random.Generator) -> tuple[float,
         return math.nan, (math.nan, math.nan)
     off_diagonal = values * (1 - np.eye(size))
     mean = float(off_diagonal.sum() / (size * (size - 1)))
-    times = rng.multinomial(size, np.full(size, 1 / size), size=_N_BOOTSTRAP).astype(np.float64)
+    draws = rng.integers(size, size=(_N_BOOTSTRAP, size)) + size * np.arange(_N_BOOTSTRAP)[:, None]
+    times = np.bincount(draws.ravel(), minlength=draws.size).reshape(draws.shape).astype(np.float64)
     n_pairs = size**2 - np.sum(times**2, axis=1)
     sums = np.sum((times @ off_diagonal) * times, axis=1)
     means = sums[n_pairs > 0] / n_pairs[n_pairs > 0]

@@ -77,10 +77,11 @@ class Clusterer:
                 f"sample_graph has shape {tuple(np.shape(sample_graph))}; "
                 f"expected {(self.n_samples, self.n_samples)}, for {self.n_samples} samples"
             )
-        given = self._given_seeds()
-        own = next((s for s in given.values() if isinstance(s, int | np.integer)), None)
-        self.seed = None if not given else seed if own is None else int(own)
-        self.seed_was_set = bool(given) and None in given.values()
+        self._given = self._given_seeds()
+        self._pairwise = self._is_pairwise()
+        own = next((s for s in self._given.values() if isinstance(s, int | np.integer)), None)
+        self.seed = None if not self._given else seed if own is None else int(own)
+        self.seed_was_set = None in self._given.values()
 
     def _given_seeds(self) -> dict[str, Any]:
         """Return every parameter of the clusterer that is a seed."""
@@ -96,13 +97,13 @@ class Clusterer:
         """Cluster the samples in an order; with another seed if one is given."""
         moved = not np.array_equal(order, np.arange(self.n_samples))
         views = take_samples(self.views, order) if moved else self.views
-        if moved and self._is_pairwise():
+        if moved and self._pairwise:
             views = views.iloc[:, order] if hasattr(views, "iloc") else views[:, order]
         keywords = {}
         if self.sample_graph is not None:
             keywords["sample_graph"] = _permuted(self.sample_graph, order) if moved else self.sample_graph
-        function = self._seeded(seed)
         start = time.perf_counter()
+        function = self._seeded(seed)
         found = function(views, **keywords)
         seconds = time.perf_counter() - start
         labels = np.empty(self.n_samples, dtype=np.int64)
@@ -111,21 +112,25 @@ class Clusterer:
 
     def _is_pairwise(self) -> bool:
         """Whether the input is a matrix of distances or similarities, whose columns are samples too."""
-        return isinstance(self.estimator, BaseEstimator) and bool(get_tags(self.estimator).input_tags.pairwise)
+        if not isinstance(self.estimator, BaseEstimator):
+            return False
+        # Not all of scikit-learn's own clusterers have the tag.
+        parameters = self.estimator.get_params(deep=False)
+        precomputed = any(str(parameters.get(name)).startswith("precomputed") for name in ("metric", "affinity"))
+        return precomputed or bool(get_tags(self.estimator).input_tags.pairwise)
 
     def _seeded(self, seed: int | None) -> Callable[..., Any]:
         """Return what is to be called with the views."""
-        given = self._given_seeds()
         if self.is_function:
-            if not given:
+            if not self._given:
                 return self.estimator  # type: ignore[no-any-return]
             number = self.seed if seed is None else seed
             return lambda views, **keywords: self.estimator(views, random_state=number, **keywords)
         estimator = clone(self.estimator) if hasattr(self.estimator, "get_params") else copy.deepcopy(self.estimator)
         if seed is not None:
-            estimator.set_params(**dict.fromkeys(given, seed))
+            estimator.set_params(**dict.fromkeys(self._given, seed))
         elif self.seed_was_set:
-            estimator.set_params(**{name: self.seed for name, value in given.items() if value is None})
+            estimator.set_params(**{name: self.seed for name, value in self._given.items() if value is None})
         return estimator.fit_predict  # type: ignore[no-any-return]
 
 

@@ -263,9 +263,10 @@ def audit_order(
     order_ari, order_interval = mean_and_interval(order_aris, rng)
     seed_ari, seed_interval = mean_and_interval(seed_aris, rng)
     dependent = any(not np.array_equal(partitions[i], partitions[0]) for i in by_order)
-    n_clusters = [_count_clusters(found) for found in labels]
+    n_clusters = [int(p.max()) + 1 - int((found == _NOISE).any()) for p, found in zip(partitions, labels, strict=True)]
     accuracies = None if y is None else [metrics.clustering_accuracy(y, found) for found in labels]
-    to_first = [agreement([partitions[0], partition])[0][0, 1] for partition in partitions]
+    repeat_aris, _ = agreement([partitions[0], partitions[n_permutations]])
+    to_first = [*order_aris[0], repeat_aris[0, 1], *(seed_aris[0, 1:] if by_seed else [])]
     runs = []
     for i, (kind, number, _, seed) in enumerate(tasks):
         runs.append(
@@ -500,10 +501,6 @@ def _check_classes(y: Any, n: int) -> Any:
     if y is not None and len(y) != n:
         raise ValueError(f"y has {len(y)} labels for {n} samples")
     return y
-
-
-def _count_clusters(labels: _Labels) -> int:
-    return len(np.setdiff1d(labels, [_NOISE]))
 
 
 def _severity(ari: float) -> str:
