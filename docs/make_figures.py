@@ -12,7 +12,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).parents[1]
-DOTS_PER_INCH = 150
+DOTS_PER_INCH = 140
 
 
 def main(folder: Path = ROOT / "docs" / "figures") -> None:

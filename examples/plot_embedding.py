@@ -3,7 +3,8 @@ The embedding behind the clusters
 =================================
 
 k-means makes the clusters of an embedding that the method has found. Its dimensions are as many as the clusters; the
-picture shows it along the two directions in which it varies most, so that clusters that differ elsewhere overlap.
+picture shows it along the two directions in which the clusters differ most, so that those which differ elsewhere
+overlap.
 """
 
 import matplotlib.pyplot as plt

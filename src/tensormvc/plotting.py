@@ -142,7 +142,7 @@ def plot_spectrum(energies: ArrayLike | Mapping[Any, ArrayLike], *, n_slices: in
     ax.set_ylim(bottom=0)
     if isinstance(energies, Mapping):
         _legend(ax)
-    total = len(np.asarray(values)) - 1
+    total = max(len(np.asarray(values)) for values in lines.values()) - 1
     return _label(ax, f"frequency k (of {total}; k = 0 left out)", "Frobenius norm of slice k")
 
 
@@ -270,11 +270,16 @@ def plot_convergence(fitted: Any, *, ax: Axes | None = None) -> Axes:
     ax.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     _legend(ax)
     seconds = sum(record.seconds for record in history)
-    return _label(ax, f"round (of {len(history)}; {seconds:.2g} s in all)", "residual")
+    samples = f" for {len(fitted.labels_)} samples" if hasattr(fitted, "labels_") else ""
+    return _label(ax, f"round (of {len(history)}; {seconds:.2g} s in all{samples})", "residual")
 
 
 def plot_embedding(embedding: ArrayLike, labels: ArrayLike, *, ax: Axes | None = None) -> Axes:
-    """Scatter an embedding over its first two principal components, coloured by cluster.
+    """Scatter an embedding over the plane in which its clusters differ most.
+
+    The axes are the first two principal components of the cluster centres, each centre weighted by its size. (Those of
+    the samples would mean nothing in an embedding with orthonormal columns, which varies alike in all directions.) The
+    share of the samples' variance along each is written beside it; clusters that overlap here may differ elsewhere.
 
     Parameters
     ----------
@@ -294,12 +299,12 @@ def plot_embedding(embedding: ArrayLike, labels: ArrayLike, *, ax: Axes | None =
     >>> import numpy as np, tensormvc as tm
     >>> ax = tm.plotting.plot_embedding(np.array([[0.0, 0], [0, 1], [5, 0], [5, 1]]), [0, 0, 1, 1])
     >>> print(ax.get_xlabel())
-    principal component 1 (96 % of variance)
+    direction 1 between clusters (96 % of variance)
     4 samples in 2 dimensions
     """
     ax = _start(ax)
     embedding = np.asarray(embedding, dtype=float)
-    points, shares = _principal_plane(embedding)
+    points, shares = _plane_between(embedding, labels)
     order, edges, names = _sorted_by(labels, len(points))
     for number, (name, start, stop) in enumerate(zip(names, edges, edges[1:], strict=False)):
         group = points[order[start:stop]]
@@ -316,9 +321,9 @@ def plot_embedding(embedding: ArrayLike, labels: ArrayLike, *, ax: Axes | None =
         )
     first, second = (f"{100 * share:.0f} %" for share in shares)
     if 1 < len(names) <= 20:
-        _legend(ax, beside=True)
+        _legend(ax, beside=True, title="cluster")
     sizes = f"{len(points)} samples in {embedding.shape[1]} dimensions"
-    return _label(ax, f"principal component 1 ({first} of variance)\n{sizes}", f"principal component 2 ({second})")
+    return _label(ax, f"direction 1 between clusters ({first} of variance)\n{sizes}", f"direction 2 ({second})")
 
 
 def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -> Axes:
@@ -405,30 +410,23 @@ def plot_audit(audit: Any, *, ax: Axes | None = None) -> Axes:
     """
     ax = _start(ax)
     n_orders, n_samples = audit.labels.shape
-    rows = [("orders", "ARI, same seed", _pairs(audit.order_aris), audit.order_ari, audit.order_ari_interval)]
-    if len(audit.seed_aris):
-        rows.append(("seeds", "ARI, same order", _pairs(audit.seed_aris), audit.seed_ari, audit.seed_ari_interval))
     company = 1 - audit.sample_instability
-    rows.append(("samples", "Jaccard, orders", company, company.mean(), (np.nan, np.nan)))
-    for number, (_, _, values, mean, (low, high)) in enumerate(rows):
+    rows = [
+        ("orders\n(ARI, same seed)", _pairs(audit.order_aris), audit.order_ari, audit.order_ari_interval),
+        ("seeds\n(ARI, same order)", _pairs(audit.seed_aris), audit.seed_ari, audit.seed_ari_interval),
+        ("samples\n(Jaccard, orders)", company, company.mean(), ()),
+    ]
+    if not len(audit.seed_aris):
+        del rows[1]
+    for number, (_, values, mean, interval) in enumerate(rows):
         # Dots are spread over the row in an even way that is not random.
         heights = -number + 0.1 + 0.3 * (np.arange(len(values)) * 0.6180339887 % 1)
-        many = len(values) > 200
-        ax.scatter(
-            values, heights, s=4 if many else 10, color=_colour(number), alpha=0.5, linewidths=0, rasterized=many
-        )
-        ax.errorbar(
-            mean,
-            -number,
-            xerr=[[mean - low], [high - mean]],
-            color=_colour(number),
-            marker=_marker(number),
-            ms=5,
-            capsize=3,
-            lw=1.4,
-        )
+        many, colour = len(values) > 200, _colour(number)
+        ax.scatter(values, heights, s=4 if many else 10, color=colour, alpha=0.5, linewidths=0, rasterized=many)
+        ax.plot(interval, [-number] * len(interval), color=colour, lw=1.4, marker="|", ms=6)
+        ax.plot(mean, -number, color=colour, marker=_marker(number), ms=5)
     ax.axvline(1, color=_GREY, lw=0.8, ls=(0, (4, 2)), zorder=0)
-    ax.set_yticks([-number for number in range(len(rows))], [f"{name}\n({what})" for name, what, *_ in rows])
+    ax.set_yticks([-number for number in range(len(rows))], [name for name, *_ in rows])
     ax.set_ylim(0.3 - len(rows), 0.6)
     ax.set_xlim(min(0, audit.order_aris.min(), audit.seed_aris.min(initial=0)), 1.04)
     found = (
@@ -466,7 +464,14 @@ def _label(ax: Axes, xlabel: str, ylabel: str) -> Axes:
     return ax
 
 
-def _legend(ax: Axes, handles: Sequence[Any] | None = None, *, ncols: int | None = None, beside: bool = False) -> None:
+def _legend(
+    ax: Axes,
+    handles: Sequence[Any] | None = None,
+    *,
+    ncols: int | None = None,
+    beside: bool = False,
+    title: str | None = None,
+) -> None:
     """Explain lines and dots above the axes, or beside them, where they hide nothing."""
     if handles is None:
         handles = ax.get_legend_handles_labels()[0]
@@ -475,9 +480,8 @@ def _legend(ax: Axes, handles: Sequence[Any] | None = None, *, ncols: int | None
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
     if beside:
         place = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
-    ax.legend(
-        handles=handles, ncols=ncols, fontsize=_SMALL, frameon=False, handletextpad=0.5, columnspacing=1.2, **place
-    )
+    texts: dict[str, Any] = {"title": title, "fontsize": _SMALL, "title_fontsize": _SMALL}
+    ax.legend(handles=handles, ncols=ncols, frameon=False, handletextpad=0.5, columnspacing=1.2, **texts, **place)
 
 
 def _columns_above(ax: Axes, handles: Sequence[Any]) -> int:
@@ -564,17 +568,21 @@ def _columns(basis: Any, count: int) -> NDArray[np.float64]:
     return np.asarray(basis.inverse(np.eye(n_slices, min(count, n_slices))[:, :, None])[:, :, 0])
 
 
-def _principal_plane(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the points over their first two principal components, and the shares of variance of these."""
+def _plane_between(points: NDArray[np.float64], labels: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the points over the plane in which their groups differ most, and the shares of variance along its axes."""
     if points.ndim != 2 or points.shape[1] < 2:
         raise ValueError(f"embedding has shape {points.shape}; it must have two columns or more")
+    order, edges, _ = _sorted_by(labels, len(points))
     centred = points - points.mean(axis=0)
-    variances, directions = np.linalg.eigh(centred.T @ centred)
+    centres = np.add.reduceat(centred[order], edges[:-1], axis=0) / np.sqrt(np.diff(edges))[:, None]
+    scatter = centred.T @ centred
+    # A little of the scatter of the points decides where that of the centres does not: two of them lie on a line.
+    _, directions = np.linalg.eigh(centres.T @ centres + 1e-3 * scatter)
     directions = directions[:, :-3:-1]
     # Each direction points to where its largest entry is positive.
     directions = directions * np.sign(directions[np.abs(directions).argmax(axis=0), [0, 1]])
-    total = max(float(variances.sum()), np.finfo(float).tiny)
-    return centred @ directions, variances[:-3:-1] / total
+    total = max(float(np.trace(scatter)), np.finfo(float).tiny)
+    return centred @ directions, np.sum((centred @ directions) ** 2, axis=0) / total
 
 
 def _block_means(matrix: Any, order: NDArray[np.intp], size: int) -> NDArray[np.float64]:
@@ -587,6 +595,7 @@ def _block_means(matrix: Any, order: NDArray[np.intp], size: int) -> NDArray[np.
         pixels = place[entries.row] * len(starts) + place[entries.col]
         sums = np.bincount(pixels, entries.data, len(starts) ** 2).reshape(len(starts), -1)
     else:
-        rows = np.add.reduceat(np.asarray(matrix, dtype=float)[order], starts, axis=0)
+        # Block by block, for a copy of the matrix may not fit.
+        rows = np.stack([matrix[order[start : start + size]].sum(axis=0, dtype=float) for start in starts])
         sums = np.add.reduceat(rows[:, order], starts, axis=1)
     return np.asarray(sums / np.outer(counts, counts))

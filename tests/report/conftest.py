@@ -31,6 +31,20 @@ def digits_run():
 
 
 @pytest.fixture(scope="session")
+def small_run(digits_run):
+    """Fewer samples, for tests that fit anew."""
+    views = {name: view[:60] for name, view in digits_run.views.items()}
+    return replace(
+        digits_run,
+        description=tm.datasets.describe(views, digits_run.y[:60]),
+        views=views,
+        labels=digits_run.labels[:60],
+        y=digits_run.y[:60],
+        audit=None,
+    )
+
+
+@pytest.fixture(scope="session")
 def hostile_run(digits_run):
     views = {f"{HOSTILE}{number}": view for number, view in enumerate(digits_run.views.values())}
     return replace(

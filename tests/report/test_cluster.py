@@ -1,6 +1,7 @@
 """What the page about a clustering says, read back with a strict parser."""
 
 import re
+import shlex
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from types import SimpleNamespace
@@ -138,10 +139,10 @@ def test_order_that_does_not_matter(digits_run, digits_page):
     assert seeds[1] == f"{digits_run.audit.seed_ari:.3f}"
 
 
-def test_order_that_matters(digits_run, tmp_path):
-    model = tm.ESTMC(n_clusters=10, basis="fft", random_state=0).fit(digits_run.views)
-    audit = tm.audit_order(model, digits_run.views, n_permutations=2)
-    root = read(replace(digits_run, estimator=model, labels=model.labels_, audit=audit), tmp_path)
+def test_order_that_matters(small_run, tmp_path):
+    model = tm.TSVDMVC(n_clusters=10, basis="fft", random_state=0).fit(small_run.views)
+    audit = tm.audit_order(model, small_run.views, n_permutations=2)
+    root = read(replace(small_run, estimator=model, labels=model.labels_, audit=audit), tmp_path)
     whole = text(root)
     assert "The clusters depend on the order of the rows." in whole
     assert audit.verdict in whole
@@ -155,13 +156,29 @@ def test_order_that_was_not_tried(digits_run, tmp_path):
     whole = text(read(replace(digits_run, audit=None, file_name="my data/x.npz"), tmp_path))
     assert "was not tried in this run" in whole
     assert "By design the order of the rows does not matter to TSVDMVC" in whole
-    assert "tensormvc audit 'my data/x.npz' -k 10" in whole
+    assert "tensormvc audit 'my data/x.npz' --clusters 10 --method tsvdmvc --basis auto" in whole
+
+
+def test_the_command_for_the_audit_works(small_run, tmp_path, monkeypatch):
+    pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from tensormvc.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    tm.datasets.save_views("my file.npz", list(small_run.views.values()))
+    model = tm.ESTMC(n_clusters=10, random_state=0).fit(small_run.views)
+    run = replace(small_run, estimator=model, labels=model.labels_, audit=None, file_name="my file.npz")
+    command = [text(e) for e in read(run, tmp_path).iter("pre")][-1]
+    result = CliRunner().invoke(app, [*shlex.split(command)[1:], "--orders", "2"])
+    assert result.exit_code == 0, result.output
+    assert "same partition" in result.output
 
 
 @pytest.mark.parametrize(("basis", "matters"), [("fft", True), ("dct", True), ("fft-view", False), ("agft", False)])
-def test_what_a_basis_tells_of_the_order(digits_run, tmp_path, basis, matters):
-    model = tm.ESTMC(n_clusters=10, basis=basis, random_state=0).fit(digits_run.views)
-    whole = text(read(replace(digits_run, estimator=model, labels=model.labels_, audit=None), tmp_path))
+def test_what_a_basis_tells_of_the_order(small_run, tmp_path, basis, matters):
+    model = tm.ESTMC(n_clusters=10, basis=basis, random_state=0).fit(small_run.views)
+    whole = text(read(replace(small_run, estimator=model, labels=model.labels_, audit=None), tmp_path))
     assert ("The basis runs along the rows as the file has them." in whole) == matters
     assert ("By design the order of the rows does not matter" in whole) == (not matters)
 
@@ -174,9 +191,9 @@ def test_sample_ids(digits_run, digits_page, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_method_without_embedding_and_history(digits_run, tmp_path):
-    model = tm.GMC(n_clusters=10).fit(digits_run.views)
-    root = read(replace(digits_run, estimator=model, labels=model.labels_), tmp_path)
+def test_a_method_without_embedding_and_history(small_run, tmp_path):
+    model = tm.GMC(n_clusters=10).fit(small_run.views)
+    root = read(replace(small_run, estimator=model, labels=model.labels_), tmp_path)
     whole = text(root)
     assert "the method's graph" in whole.lower()
     assert ("GMC converged after" if model.converged_ else "GMC did not converge in") in whole
@@ -193,10 +210,10 @@ def test_a_clusterer_of_another_house(digits_run, tmp_path):
     assert len(tables(root)["The clusters"]) == 3
 
 
-def test_not_converged_is_said(digits_run, tmp_path):
+def test_not_converged_is_said(small_run, tmp_path):
     with pytest.warns(UserWarning, match="did not converge"):
-        model = tm.TSVDMVC(n_clusters=10, max_iter=3, random_state=0).fit(digits_run.views)
-    root = read(replace(digits_run, estimator=model, labels=model.labels_), tmp_path)
+        model = tm.TSVDMVC(n_clusters=10, max_iter=3, random_state=0).fit(small_run.views)
+    root = read(replace(small_run, estimator=model, labels=model.labels_), tmp_path)
     assert "TSVDMVC did not converge in 3 rounds." in text(root)
 
 
@@ -211,19 +228,34 @@ def test_one_cluster_and_one_view(tmp_path):
     assert "1 h 2 min" in text(root)
 
 
-def test_many_samples_make_no_larger_page(tmp_path):
+@pytest.mark.parametrize("n_clusters", [100, 400])
+def test_many_samples_make_no_larger_page(tmp_path, n_clusters):
     rng = np.random.default_rng(0)
-    n, labels = 30_000, rng.integers(0, 100, 30_000)
+    n, labels = 30_000, rng.integers(0, n_clusters, 30_000)
     views = [rng.normal(size=(n, 3)) + labels[:, None]]
-    estimator = SimpleNamespace(get_params=lambda deep: {}, embedding_=rng.normal(size=(n, 100)))
+    estimator = SimpleNamespace(get_params=lambda deep: {}, embedding_=rng.normal(size=(n, 10)))
     run = tm.report.ClusterRun("x", "x.npz", tm.datasets.describe(views), views, estimator, labels, 1.0, y=labels)
     path = tm.report.write_cluster_report(tmp_path, run)
     assert path.stat().st_size < 1_000_000
     root = ET.fromstring(path.read_text())
-    assert "Taken among 2,000 of the 30,000 samples" in text(root)
-    assert "2,000 of 30,000 samples" in text(root)
-    assert len(tables(root)["The clusters"]) == 100
+    whole = text(root)
+    assert "Taken among 2,000 of the 30,000 samples" in whole
+    assert "2,000 of 30,000 samples" in whole
     assert "Samples of each class in each cluster" not in tables(root)
+    listed = {int(row[0]): int(row[1]) for row in tables(root)["The clusters"]}
+    sizes = np.bincount(labels)
+    assert sorted(listed.values()) == np.sort(sizes)[-200:].tolist()
+    assert all(sizes[cluster] == size for cluster, size in listed.items())
+    assert ("There are 200 more clusters" in whole) == (n_clusters == 400)
+
+
+def test_pages_are_equal_whatever_the_settings_of_matplotlib(small_run, tmp_path):
+    mpl = pytest.importorskip("matplotlib")
+    first = tm.report.write_cluster_report(tmp_path / "first", small_run).read_bytes()
+    with mpl.rc_context({"text.color": "red", "figure.facecolor": "blue", "font.size": 30}):
+        before = dict(mpl.rcParams)
+        assert tm.report.write_cluster_report(tmp_path / "second", small_run).read_bytes() == first
+        assert dict(mpl.rcParams) == before
 
 
 def test_features_of_our_own_are_named(digits_run, tmp_path):

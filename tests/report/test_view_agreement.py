@@ -66,12 +66,13 @@ def test_views_on_disk(data, tmp_path):
     assert agreement(on_disk, labels).within == agreement(views, labels).within
 
 
-def test_missing_samples_do_not_count(data):
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array])
+def test_missing_samples_do_not_count(data, store):
     views, labels = data
     holes = views[0].copy()
     holes[::4] = np.nan
     present = np.flatnonzero(~np.isnan(holes[:, 0]))
-    found = agreement([holes], labels)
+    found = agreement([store(holes)], labels)
     share, _ = brute_force(holes[present], labels[present], found.n_neighbors)
     assert found.within[0] == pytest.approx(share, abs=1e-15)
     assert found.graph[[0]].sum() == 0

@@ -48,7 +48,7 @@ class ClusterRun:
     audit : OrderAudit, optional
         Whether the result depends on the order of the rows, if that was tried.
     notes : sequence of (what, why), optional
-        What was chosen without being asked for, and the reason.
+        What was chosen, and the reason.
     versions : mapping of str to str, optional
         Programs that took part.
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ._cluster import ClusterRun
 
 _TYPICAL = 3
+_MOST_CLUSTERS = 200
 # A table of classes against clusters that is larger than this helps nobody.
 _MOST_CLASSES = 20
 # Parameters that do not change the result.
@@ -47,7 +48,7 @@ def how(run: ClusterRun) -> Section:
     body = [paragraph("This command does it again:"), code(run.command)]
     if run.notes:
         body += [
-            paragraph("Chosen without being asked for:"),
+            paragraph("What was chosen, and why:"),
             bullets(join([element("strong", what), ": ", why]) for what, why in run.notes),
         ]
     caption, rows = f"Parameters of {_kind(run)}", [(element("code", key), name(v)) for key, v in parameters.items()]
@@ -104,8 +105,9 @@ def clusters(run: ClusterRun, found: Agreement) -> Section:
     inside = of_rows[links.row] == of_rows[links.col]
     inner = np.bincount(links.row, links.data * inside, minlength=len(found.rows))
     degree = np.bincount(links.row, links.data, minlength=len(found.rows))
+    listed = np.sort(np.argsort(-sizes, kind="stable")[:_MOST_CLUSTERS])
     rows = []
-    for cluster, size in zip(clusters, sizes, strict=True):
+    for cluster, size in zip(clusters[listed], sizes[listed], strict=True):
         members = np.flatnonzero(of_rows == cluster)
         share = inner[members].sum() / degree[members].sum() if degree[members].any() else math.nan
         typical = found.rows[members[np.argsort(-inner[members], kind="stable")[:_TYPICAL]]]
@@ -119,12 +121,14 @@ def clusters(run: ClusterRun, found: Agreement) -> Section:
             )
         )
     what = "ids" if run.sample_ids is not None else "row numbers, from 0"
+    more = f"There are {len(sizes) - len(listed):,} more clusters, none larger. " if len(listed) < len(sizes) else ""
     return Section(
         "clusters",
         "Cluster sizes",
         [
             table("The clusters", ["Cluster", "Samples", "Share", "Links inside", "Typical samples"], rows, "lrlrp"),
             paragraph(
+                more,
                 f"Links inside: of the links of the cluster's samples to their {found.n_neighbors} nearest in each "
                 f"view, the share that stays in the cluster. Typical samples ({what}) have the most such links. ",
                 _looked_at(found, len(labels)),
@@ -144,8 +148,8 @@ def pictures(run: ClusterRun, found: Agreement) -> Section:
         drawn = picture(
             lambda ax: plotting.plot_embedding(embedding[rows], labels[rows], ax=ax),
             "embedding",
-            f"Scatter plot of {shown} over the first two principal components of the embedding, one colour and marker "
-            "a cluster. The table of clusters has their sizes.",
+            f"Scatter plot of {shown} in two directions of the embedding, one colour and marker a cluster. "
+            "The table of clusters has their sizes.",
         )
         figures.append(figure(drawn, f"The embedding that the clusters were read from; {shown}."))
     affinity, source = _affinity(run, found)
@@ -237,7 +241,7 @@ def order(run: ClusterRun) -> Section:
         body = [] if (known := _known_of_order(run)) is None else [known]
         body += [
             paragraph("Whether the clusters depend on the order of the rows was not tried in this run. To try it:"),
-            code(f"tensormvc audit {shlex.quote(run.file_name)} -k {len(np.unique(run.labels))}"),
+            code(_audit_command(run)),
         ]
         return Section("order", "Order of the rows", body)
     audit = run.audit
@@ -283,6 +287,18 @@ def _known_of_order(run: ClusterRun) -> Html | None:
         "The basis runs along the rows as the file has them.",
         paragraph("Other orders of the same samples may give other clusters."),
     )
+
+
+def _audit_command(run: ClusterRun) -> str:
+    """Return the command that tries other orders of the rows with the same method."""
+    estimator = run.estimator
+    words = ["tensormvc", "audit", run.file_name]
+    words += ["--clusters", str(getattr(estimator, "n_clusters", len(np.unique(run.labels))))]
+    if type(estimator).__module__.startswith("tensormvc."):
+        words += ["--method", _kind(run).lower()]
+    if isinstance(basis := getattr(estimator, "basis", None), str):
+        words += ["--basis", basis]
+    return shlex.join(words)
 
 
 def measures(run: ClusterRun) -> Section:

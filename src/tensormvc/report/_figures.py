@@ -35,15 +35,14 @@ def picture(draw: Callable[[Any], Any], key: str, alternative: str) -> Html:
         raise ImportError("a page with figures needs matplotlib: pip install 'tensormvc[plot]'") from error
 
     # The settings of the user have no place here: a picture has the colours of the page.
-    with mpl.rc_context({**mpl.rcParamsDefault, "backend": mpl.rcParams["backend"], "svg.fonttype": "none"}):
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": key})
         figure = Figure(figsize=_INCHES, layout="constrained")
         draw(figure.subplots())
         written = io.StringIO()
         none = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        mpl.rcParams["svg.hashsalt"] = key
-        figure.savefig(
-            written, format="svg", dpi=_PIXELS_PER_INCH, bbox_inches="tight", transparent=True, metadata=none
-        )
+        figure.savefig(written, format="svg", dpi=_PIXELS_PER_INCH, transparent=True, metadata=none)
     return _inline(written.getvalue(), key, alternative)
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import html
 import math
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
+
+from .._files import writing
 
 # Browsers are told to fetch nothing and to run nothing, whatever a name in the data looks like.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -198,24 +198,7 @@ def page(title: str, lead: Any, head: Html, sections: Sequence[Section], foot: A
 
 def write_page(target: Path, make: Callable[[], str], *, force: bool) -> Path:
     """Write what `make` returns, complete or not at all; that a page is there, or cannot be, is said before."""
-    if target.exists() and not force:
-        raise FileExistsError(f"{target} is there already: pass force=True to replace it")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as workplace:
-        place = Path(workplace) / target.name
+    with writing(target, overwrite=force) as place:
         place.write_text(make(), encoding="utf-8")
-        if force:
-            os.replace(place, target)
-        else:
-            _place_new(place, target)
     return target
-
-
-def _place_new(place: Path, target: Path) -> None:
-    """Move a file to a name that nobody has taken; of two that try at once, one fails."""
-    try:
-        os.link(place, target)
-    except FileExistsError:
-        raise FileExistsError(f"{target} has come meanwhile: pass force=True to replace it") from None
-    except OSError:  # a file system without links
-        os.replace(place, target)

@@ -92,7 +92,9 @@ def take_rows(view: Any, rows: NDArray[np.intp]) -> Any:
 def _present(view: Any, rows: NDArray[np.intp]) -> tuple[Any, NDArray[np.intp]]:
     """Return the rows that are not missing in the view, and their places among `rows`."""
     part = take_rows(view, rows)
-    if sp.issparse(part):
-        return part, np.arange(len(rows))
-    present = np.flatnonzero(~np.isnan(part).all(axis=1))
+    if hasattr(part, "tocsr"):
+        absent = np.asarray((part != part).sum(axis=1)).ravel() == part.shape[1]  # only NaN differs from itself
+    else:
+        absent = np.isnan(part).all(axis=1)
+    present = np.flatnonzero(~absent)
     return part[present], present
