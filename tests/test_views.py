@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from tensormvc._views import as_views, row_blocks
 
@@ -200,55 +199,6 @@ def test_threads_change_no_hash(monkeypatch):
     monkeypatch.setattr("joblib.cpu_count", lambda: 4)
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     np.testing.assert_array_equal(as_views(views).row_keys, expected)
-
-
-@given(seed=st.integers(-(2**40), 2**70), columns=st.integers(1, 9), canonical=st.booleans())
-def test_normal_numbers_belong_to_the_rows(seed, columns, canonical):
-    views = [np.concatenate([view, view[:4]]) for view in random_views()]
-    order = np.random.default_rng(seed % 1000).permutation(16)
-    first = as_views(views, canonical=canonical)
-    second = as_views([view[order] for view in reversed(views)], canonical=canonical)
-    a = first.to_given_order(first.normal(columns, seed, 1))
-    b = second.to_given_order(second.normal(columns, seed, 1))
-    # The last bits of a cosine may depend on where in an array it is taken.
-    np.testing.assert_allclose(a[order], b, rtol=0, atol=1e-14)
-    np.testing.assert_allclose(a[12:], a[:4], rtol=0, atol=1e-14)
-    if canonical:
-        np.testing.assert_array_equal(a[order], b)
-    # More columns, the same first ones.
-    np.testing.assert_allclose(
-        first.normal(columns + 3, seed, 1)[:, :columns], first.normal(columns, seed, 1), atol=1e-14
-    )
-
-
-def test_normal_numbers_are_normal_and_independent():
-    made = as_views(random_views(n=5000))
-    draws = {
-        (seed, stream): made.normal(8, seed, stream) for seed, stream in [(0, 0), (0, 1), (1, 0), (1, 1), (2**63, 0)]
-    }
-    for numbers in draws.values():
-        assert np.isfinite(numbers).all()
-        flat = numbers.ravel()
-        # 40 000 numbers: five standard errors.
-        assert abs(flat.mean()) < 5 / np.sqrt(flat.size)
-        assert abs(flat.var() - 1) < 5 * np.sqrt(2 / flat.size)
-        assert stats.kstest(flat, "norm").pvalue > 1e-3
-        for column in numbers.T:
-            assert stats.kstest(column, "norm").pvalue > 1e-5
-    together = np.column_stack(list(draws.values()))
-    correlations = np.corrcoef(together, rowvar=False) - np.eye(together.shape[1])
-    assert np.abs(correlations).max() < 5 / np.sqrt(5000)
-    squares = np.corrcoef(together**2, rowvar=False) - np.eye(together.shape[1])
-    assert np.abs(squares).max() < 6 / np.sqrt(5000)
-    neighbours = np.corrcoef(together[1:].ravel(), together[:-1].ravel())[0, 1]
-    assert abs(neighbours) < 5 / np.sqrt(together.size)
-
-
-def test_normal_numbers_do_not_depend_on_the_blocks(monkeypatch):
-    made = as_views(random_views(n=50))
-    expected = made.normal(5, 0)
-    monkeypatch.setattr("tensormvc._views._MIN_ROW_BLOCK", 3)
-    np.testing.assert_allclose(made.normal(5, 0), expected, rtol=0, atol=1e-14)
 
 
 def test_scale_is_no_matter_for_sparse_views_either():

@@ -1,4 +1,4 @@
-"""k-means whose result depends on the points and the seed alone, not on threads."""
+"""k-means whose result depends on the points and the seed alone: not on their order, nor on threads."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._validation import random_seed
+from ._sample_random import SampleRandom
 
 _MAX_ITER = 300
 
 
 def kmeans(
-    points: NDArray[Any], n_clusters: int, *, n_init: int, random_state: Any = None
+    points: NDArray[Any], n_clusters: int, *, n_init: int, random: SampleRandom
 ) -> tuple[NDArray[np.intp], float]:
     """Cluster points by Lloyd's rounds from several k-means++ starts; return the best labels and their inertia.
 
@@ -29,8 +29,8 @@ def kmeans(
         k, at most n.
     n_init : int
         Starts.
-    random_state : int, RandomState instance or None
-        Seed of the starts.
+    random : SampleRandom
+        What draws the starts; of the samples that the points stand for.
 
     Returns
     -------
@@ -39,11 +39,10 @@ def kmeans(
         Sum of squared distances to the centres.
     """
     points = np.ascontiguousarray(points, dtype=np.float64)
-    rng = np.random.RandomState(random_seed(random_state))
     squares = np.einsum("ij,ij->i", points, points)
     best: tuple[NDArray[np.intp], float] | None = None
     for _ in range(n_init):
-        centres = _plus_plus(points, squares, n_clusters, rng)
+        centres = _plus_plus(points, squares, n_clusters, random)
         labels, inertia = _lloyd(points, squares, centres)
         # Starts that end in the same place differ by rounding: the first of them stays.
         if best is None or inertia < best[1] * (1 - 1e-10):
@@ -63,22 +62,31 @@ def _squared_distances(
 
 
 def _plus_plus(
-    points: NDArray[np.float64], squares: NDArray[np.float64], k: int, rng: np.random.RandomState
+    points: NDArray[np.float64], squares: NDArray[np.float64], k: int, random: SampleRandom
 ) -> NDArray[np.float64]:
     """Draw starts far from each other: of a few candidates each, the one that leaves the least distance."""
-    n = len(points)
     tries = 2 + int(np.log(k))
-    chosen = [int(rng.randint(n))]
+    chosen = [int(np.argmin(random.uniform(1)[:, 0]))]
     nearest = _squared_distances(points, squares, points[chosen])[:, 0]
     for _ in range(k - 1):
-        cumulative = np.cumsum(nearest)
-        draws = rng.uniform(size=tries) * cumulative[-1]
-        candidates = np.minimum(np.searchsorted(cumulative, draws), n - 1)
+        candidates = _draw(nearest, random.uniform(tries))
         left = np.minimum(nearest[:, None], _squared_distances(points, squares, points[candidates]))
         pick = int(np.argmin(left.sum(axis=0)))
         chosen.append(int(candidates[pick]))
         nearest = left[:, pick]
     return points[chosen]
+
+
+def _draw(weights: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Draw a point for each column of uniform numbers, with probabilities in proportion to the weights.
+
+    The first to arrive in a race of exponential times, of which each point has its own: no order of the points enters.
+    """
+    times = -np.log1p(-uniform)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times /= weights[:, None]
+    times[weights == 0] = np.inf
+    return np.asarray(np.argmin(times, axis=0))
 
 
 def _lloyd(

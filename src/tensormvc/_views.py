@@ -156,27 +156,6 @@ class Views:
             total += np.cos(_PROBE_FREQUENCY * (as_float64(array) @ draws[:, :d].T + draws[:, d]))
         return total
 
-    def normal(self, columns: int, seed: int, stream: int = 0) -> NDArray[np.float64]:
-        """Return standard normal numbers, (n_samples, columns), that belong to the values of the rows.
-
-        They depend on the seed, the stream and the row alone, not on its position or on the other columns:
-        permuted rows have permuted numbers, exact duplicates have the same.
-        """
-        key = _mix(np.array([int(seed) % 2**64], dtype=np.uint64) + _GOLDEN)
-        key = _mix((key ^ _U64(int(stream) % 2**64)) + _GOLDEN)
-        pairs = -(-columns // 2)
-        counters = np.arange(1, 2 * pairs + 1, dtype=np.uint64) * _GOLDEN
-        numbers = np.empty((self.n_samples, columns))
-        for rows in row_blocks(self.n_samples):
-            bits = _mix(_mix(self.row_keys[rows] ^ key)[:, None] + counters)
-            # 53 bits, in the middle of their intervals: never 0, whose logarithm does not exist.
-            uniform = ((bits >> _U64(11)).astype(np.float64) + 0.5) * 2.0**-53
-            radius = np.sqrt(-2 * np.log(uniform[:, ::2]))
-            angle = 2 * np.pi * uniform[:, 1::2]
-            numbers[rows, ::2] = radius * np.cos(angle)
-            numbers[rows, 1::2] = (radius * np.sin(angle))[:, : columns // 2]
-        return numbers
-
 
 def as_float64(array: Any) -> Any:
     """Return a view as float64 on the host: a NumPy array, or CSR if it is sparse."""

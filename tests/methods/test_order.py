@@ -100,20 +100,76 @@ def test_the_fft_keeps_the_order_it_is_given(shared):
     assert out_of_order < in_order - 0.08
 
 
-@quiet
-@pytest.mark.parametrize("method", ["TSVDMVC"])
-@pytest.mark.parametrize("basis", ["gft-sim", "gft-sum", "agft"])
-def test_noise_moves_nothing_without_the_canonical_order(shared, monkeypatch, method, basis):
-    views, _ = tm.datasets.load_views(shared / "data" / "MSRCv1.mat")
+def check_noise(shared, monkeypatch, data, method, basis):
+    """A permutation with noise, the canonical order switched off: the mathematics alone must be stable."""
+    views, y = tm.datasets.load_views(shared / "data" / f"{data}.mat")
+    views = [view.toarray() if hasattr(view, "toarray") else view for view in views]
     monkeypatch.setattr(
         "tensormvc.methods._base.as_views", lambda v, **options: as_views(v, **{**options, "canonical": False})
     )
-    make = METHODS[method](7, basis=basis, random_state=0)
+    make = METHODS[method](len(np.unique(y)), basis=basis, random_state=0)
     labels = make.fit_predict(views)
     rng = np.random.default_rng(0)
-    order = rng.permutation(210)
+    order = rng.permutation(len(y))
     noisy = [view[order] + 1e-10 * rng.standard_normal(view.shape) for view in views]
     assert metrics.ari(labels[order], make.fit_predict(noisy)) >= 0.99
+
+
+@quiet
+@pytest.mark.parametrize("basis", ADAPTIVE)
+@pytest.mark.parametrize("method", METHODS)
+def test_noise_moves_nothing_without_the_canonical_order(shared, monkeypatch, method, basis):
+    check_noise(shared, monkeypatch, "MSRCv1", method, basis)
+
+
+@quiet
+@pytest.mark.parametrize(
+    ("method", "basis"),
+    [
+        ("ESTMC", "gft-sum"),
+        ("ASRETR", "agft"),
+        *(
+            pytest.param(method, basis, marks=pytest.mark.slow)
+            for method in METHODS
+            for basis in ADAPTIVE
+            if (method, basis) not in {("ESTMC", "gft-sum"), ("ASRETR", "agft")}
+        ),
+    ],
+)
+def test_noise_moves_nothing_on_text_either(shared, monkeypatch, method, basis):
+    """NGs has many tied distances, which noise must not break."""
+    check_noise(shared, monkeypatch, "NGs", method, basis)
+
+
+@quiet
+@pytest.mark.parametrize("basis", ["gft-sum", "agft"])
+@pytest.mark.parametrize("method", ["ASRETR", "ESTMC", "TLRLF4MVC"])
+@pytest.mark.parametrize(
+    "data", ["MSRCv1", pytest.param("NGs", marks=pytest.mark.slow), pytest.param("Handwritten", marks=pytest.mark.slow)]
+)
+def test_single_precision_gives_the_same_clusters(shared, data, method, basis):
+    views, y = tm.datasets.load_views(shared / "data" / f"{data}.mat")
+    make = METHODS[method](len(np.unique(y)), basis=basis, random_state=0)
+    labels = make.fit_predict([view.astype(np.float64) for view in views])
+    single = make.fit_predict([view.astype(np.float32) for view in views])
+    assert metrics.ari(labels, single) >= 0.99
+
+
+def best_accuracy(method, parameter, grid, basis, views, y):
+    """Return the best ACC over a small grid: it looks at the classes, for every basis alike."""
+    make = METHODS[method]
+    fits = [make(len(np.unique(y)), basis=basis, random_state=0, **{parameter: value}) for value in grid]
+    return max(metrics.clustering_accuracy(y, fit.fit_predict(views)) for fit in fits)
+
+
+@quiet
+@pytest.mark.parametrize(("method", "parameter", "grid"), [("TSVDMVC", "lam", [0.2, 1.0]), ("ESTMC", "alpha", [1, 5])])
+def test_adaptive_bases_beat_those_that_know_nothing_of_the_data(shared, method, parameter, grid):
+    """Shuffled MSRCv1, best of the same small grid for every basis."""
+    views, y = tm.datasets.load_views(shared / "data" / "MSRCv1.mat")
+    views, y, _ = tm.datasets.shuffle_samples(views, y, random_state=0)
+    best = {basis: best_accuracy(method, parameter, grid, basis, views, y) for basis in [*ADAPTIVE, "random", "fft"]}
+    assert min(best[basis] for basis in ADAPTIVE) > max(best["random"], best["fft"]), best
 
 
 def test_the_papers_numbers(shared):

@@ -69,7 +69,7 @@ def test_tlspnm(name, rounds):
 def test_anchor_methods(name, gamma, latent):
     views, parts = problem()
     basis = make_basis(name).fit(views)
-    anchors = principal_anchors(views, latent)
+    anchors = [principal_anchors(part, latent, views) for part in parts]
     for anchor in anchors:
         kept = min(anchor.shape)
         np.testing.assert_allclose(anchor[:kept] @ anchor[:kept].T, np.eye(kept), atol=1e-12)
@@ -93,7 +93,8 @@ def test_anchor_methods(name, gamma, latent):
 def test_embedding_is_the_svd():
     views, parts = problem()
     basis = make_basis("gft-sum").fit(views)
-    solver = AnchorRepresentation(parts, basis, ETR(), alpha=0.5, ridge=0.0, anchors=principal_anchors(views, 4))
+    anchors = [principal_anchors(part, 4, views) for part in parts]
+    solver = AnchorRepresentation(parts, basis, ETR(), alpha=0.5, ridge=0.0, anchors=anchors)
     run_admm(solver.step, Schedule({"mu": 1e-4, "rho": 1e-4}, {"mu": 1e11, "rho": 1e13}), max_iter=20, tol=1e-7)
     stacked = np.concatenate([solver.representation[:, :, v] for v in range(3)], axis=1)
     expected = np.linalg.svd(stacked, full_matrices=False)[0][:, :3]
@@ -104,10 +105,11 @@ def test_embedding_is_the_svd():
 def test_row_blocks_change_nothing_but_rounding(monkeypatch):
     views, parts = problem()
     basis = make_basis("agft").fit(views)
+    anchors = [principal_anchors(part, 4, views) for part in parts]
     results = []
     for size in (4096, 7):
         monkeypatch.setattr("tensormvc._views._MIN_ROW_BLOCK", size)
-        solver = AnchorRepresentation(parts, basis, ETR(1.0), alpha=0.1, ridge=0.0, anchors=principal_anchors(views, 4))
+        solver = AnchorRepresentation(parts, basis, ETR(1.0), alpha=0.1, ridge=0.0, anchors=anchors)
         run_admm(solver.step, Schedule({"mu": 1e-2, "rho": 1e-2}, {"mu": 1e9, "rho": 1e9}), max_iter=8, tol=0)
         results.append(solver.representation)
     assert relative(results[1], results[0]) < 1e-9

@@ -14,8 +14,8 @@ from .._views import Views, as_float64, as_views
 from ._laplacian import permuted_graph
 
 # Two squared distances tie if they differ by less than this share of themselves, or of the squared length of
-# the longest sample: above the rounding of a matrix product and what noise of 1e-10 does, below any structure.
-TIE_RELATIVE = 1e-7
+# the longest sample: above what rounding the samples to single precision does to them, below any structure.
+TIE_RELATIVE = 2e-6
 TIE_ABSOLUTE = 1e-14
 # Bytes of one block of distances.
 _BLOCK_BYTES = 32 * 2**20

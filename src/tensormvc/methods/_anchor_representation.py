@@ -7,6 +7,7 @@ that update the anchors.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,10 @@ from .._views import Views, as_float64
 from ..bases._spectrum import settle
 from ._admm import Step
 from ._self_representation import shrink
+
+# Singular values of the representation below this share of the largest are residual, not representation: the penalty
+# keeps a direction whole or removes it, and single precision leaves about 1e-4.
+_NEGLIGIBLE = 1e-3
 
 
 class AnchorRepresentation:
@@ -121,18 +126,23 @@ class AnchorRepresentation:
         return np.asarray(self.representation[block, :, v].T @ self._target(block, v, mu), dtype=np.float64)
 
     def _largest_misfit(self, block: slice) -> float:
+        """Return the largest length of a row of X − ZA − E, which no rotation of the features changes."""
         worst = 0.0
         for v, anchor in enumerate(self.anchors):
             residual = self._rows_of(v, block) - self.representation[block, :, v] @ anchor
             residual -= self.error_factor[block] * self.error_multiplier[v][block]
-            worst = max(worst, float(np.abs(residual).sum(axis=1).max()))
-        return worst
+            worst = max(worst, float(np.einsum("ij,ij->i", residual, residual).max()))
+        return math.sqrt(worst)
 
     def _largest_gap(self, block: slice) -> float:
         return float(np.abs(self.representation[block] - self.low_rank[block]).sum(axis=1).max())
 
     def embedding(self, n_components: int) -> NDArray[np.float64]:
-        """Return the leading left singular vectors of [Z_1 … Z_m]/√m, through the small Gram matrix."""
+        """Return the leading left singular vectors of [Z_1 … Z_m]/√m, through the small Gram matrix.
+
+        Where the rank of the representation is less than `n_components`, the further directions hold nothing but what
+        the stop rule left over; they are zero.
+        """
         n, latent, m = self.representation.shape
         columns = self.representation.reshape(n, latent * m)
 
@@ -141,9 +151,24 @@ class AnchorRepresentation:
             return np.asarray(part.T @ part)
 
         values, vectors = np.linalg.eigh(self.rows.sum(gram))
-        leading = vectors[:, ::-1][:, :n_components]
-        scale = np.sqrt(np.maximum(values[::-1][:n_components], np.finfo(np.float64).tiny))
-        return np.asarray(columns.astype(np.float64, copy=False) @ (leading / scale))
+        values, leading = values[::-1][:n_components], vectors[:, ::-1][:, :n_components]
+        present = values > _NEGLIGIBLE**2 * values[0]
+        weights = np.where(present, 1 / np.sqrt(np.where(present, values, 1)), 0)
+        return np.asarray(columns.astype(np.float64, copy=False) @ (leading * weights))
+
+
+def narrowed(part: Any) -> Any:
+    """Return a view with more features than samples in n features, with the same inner products.
+
+    Every row of E and Y, and the anchors, stay in the span of the samples, so that a rotation into that span loses
+    nothing.
+    """
+    n, d = part.shape
+    if d <= n:
+        return part
+    rows = as_float64(part)
+    values, vectors = np.linalg.eigh(_dense(rows @ rows.T))
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0)), dtype=part.dtype)
 
 
 def polar_factor(matrix: NDArray[Any]) -> NDArray[np.float64]:
@@ -154,24 +179,16 @@ def polar_factor(matrix: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(left @ right)
 
 
-def principal_anchors(views: Views, n_latent: int) -> list[NDArray[np.float64]]:
-    """Return the leading right singular vectors of every view as the rows of its first anchors.
+def principal_anchors(part: Any, n_latent: int, views: Views) -> NDArray[np.float64]:
+    """Return the leading right singular vectors of a (narrowed) view as the rows of its first anchors.
 
     Unlike "the first l features" they do not depend on the order of the features. Their signs are those under which
     the samples' coordinates agree with a function of the samples that is the same in all views.
     """
-    return [_principal_directions(as_float64(array), n_latent, views) for array in views.arrays]
-
-
-def _principal_directions(part: Any, n_latent: int, views: Views) -> NDArray[np.float64]:
-    """Return the leading right singular vectors of a view as rows, through the Gram matrix of its smaller side."""
+    part = as_float64(part)
     n, d = part.shape
     kept = min(n_latent, n, d)
-    if d <= n:
-        squares, vectors = _leading(InMemory(n).sum(lambda block: _dense(part[block].T @ part[block])), kept)
-    else:
-        squares, left = _leading(_dense(part @ part.T), kept)
-        vectors = _dense(part.T @ left) / np.sqrt(np.maximum(squares, np.finfo(np.float64).tiny))
+    squares, vectors = _leading(InMemory(n).sum(lambda block: _dense(part[block].T @ part[block])), kept)
     scale = max(float(squares[0]), np.finfo(np.float64).tiny)
     settle(-squares / scale, vectors, lambda count: _dense(part @ vectors).T @ views.probes(count))
     anchors = np.zeros((n_latent, d))

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kmeans import kmeans
+from .._sample_random import SampleRandom
 from .._views import Views
 from ._admm import Schedule
-from ._anchor_representation import AnchorRepresentation, principal_anchors
+from ._anchor_representation import AnchorRepresentation, narrowed, principal_anchors
 from ._base import COUNT, POSITIVE, TensorClusterer
 
 _RESTARTS = 10
@@ -35,13 +36,14 @@ class AnchorRepresentationClusterer(TensorClusterer):
         n_latent = self.n_latent or _LATENT_PER_CLUSTER * self.n_clusters
         single = all(array.dtype == np.float32 for array in views.arrays)
         penalty, ridge = self._penalty_and_ridge()
+        parts = [narrowed(array) for array in views.arrays]
         solver = AnchorRepresentation(
-            list(views.arrays),
+            parts,
             basis,
             penalty,
             alpha=self.alpha,
             ridge=ridge,
-            anchors=principal_anchors(views, n_latent),
+            anchors=[principal_anchors(part, n_latent, views) for part in parts],
             dtype=np.float32 if single else np.float64,
         )
         caps = {"mu": _SINGLE_CAP, "rho": _SINGLE_CAP} if single else {"mu": 1e11, "rho": 1e13}
@@ -50,7 +52,7 @@ class AnchorRepresentationClusterer(TensorClusterer):
             self.representation_ = views.to_given_order(solver.representation)
         embedding = solver.embedding(self.n_clusters)
         self.embedding_ = views.to_given_order(embedding)
-        return kmeans(embedding, self.n_clusters, n_init=_RESTARTS, random_state=seed)[0]
+        return kmeans(embedding, self.n_clusters, n_init=_RESTARTS, random=SampleRandom(views, seed))[0]
 
     @abstractmethod
     def _penalty_and_ridge(self) -> tuple[Any, float]:

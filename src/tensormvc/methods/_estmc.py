@@ -40,8 +40,8 @@ class ESTMC(AnchorRepresentationClusterer):
     max_iter : int, default=51
         Most rounds.
     tol : float, default=1e-7
-        Residual at which to stop: the largest row sums of X − ZA − E and of Z − J. In single precision, where rounding
-        forbids it, the fit ends when the residual no longer falls.
+        Residual at which to stop: the largest row length of X − ZA − E and row sum of Z − J. In single precision, where
+        rounding forbids it, the fit ends when the residual no longer falls.
     random_state : int, RandomState instance or None, default=None
         Seed of the k-means restarts.
     verbose : int, default=0

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
 from .._ops import is_sparse, parallel_ranges
+from .._sample_random import SampleRandom
 from .._views import as_float64, row_blocks
 from ..graphs._anchors import bkhk
 from ..graphs._knn import TIE_ABSOLUTE, DistanceBlocks
@@ -312,10 +313,10 @@ def labels_start(b_hat: NDArray[Any], rows: Any) -> sp.csr_array:
     csr_array of shape (n, c)
         One-hot: the start of `discrete_labels`.
     """
-    return one_hot(_largest_product(b_hat, b_hat[np.asarray(rows)].T), len(rows))
+    return one_hot(_largest_product(b_hat, b_hat[np.asarray(rows)].T)[0], len(rows))
 
 
-def discrete_labels(b_hat: NDArray[Any], start: Any) -> NDArray[np.intp]:
+def discrete_labels(b_hat: NDArray[Any], start: Any) -> tuple[NDArray[np.intp], float]:
     """Turn codes into labels by alternating between standardised centres and the samples nearest to them.
 
     Parameters
@@ -327,12 +328,14 @@ def discrete_labels(b_hat: NDArray[Any], start: Any) -> NDArray[np.intp]:
 
     Returns
     -------
-    ndarray of int of shape (n,)
+    labels : ndarray of int of shape (n,)
         From 0 to c − 1; a cluster may be empty.
+    agreement : float
+        Sum of the samples' inner products with the centres of their clusters.
     """
     n_clusters = start.shape[1]
     members = sp.csr_array(start)
-    labels = np.empty(0, dtype=np.intp)
+    labels, agreement = np.empty(0, dtype=np.intp), 0.0
     for _ in range(_LABEL_ROUNDS):
         sums = np.zeros((b_hat.shape[1], n_clusters))
         for rows in row_blocks(len(b_hat)):
@@ -340,16 +343,36 @@ def discrete_labels(b_hat: NDArray[Any], start: Any) -> NDArray[np.intp]:
         centres = _standardise(sums)
         for _ in range(_CENTRE_ROUNDS):
             centres = _standardise(centres + _CENTRE_STEP * sums)
-        new = _largest_product(b_hat, centres)
+        new, agreement = _largest_product(b_hat, centres)
         if np.array_equal(new, labels):
             break
         labels, members = new, one_hot(new, n_clusters)
-    return labels
+    return labels, agreement
 
 
-def _largest_product(b_hat: NDArray[Any], centres: NDArray[Any]) -> NDArray[np.intp]:
-    """Return, for every row, which column of the centres has the largest inner product with it."""
-    return np.concatenate([np.argmax(b_hat[rows] @ centres, axis=1) for rows in row_blocks(len(b_hat))])
+def best_discrete_labels(
+    b_hat: NDArray[Any], n_clusters: int, *, n_init: int, random: SampleRandom
+) -> NDArray[np.intp]:
+    """Return the labels of several random starts that leave the fewest clusters empty, then those that agree best."""
+    best: tuple[tuple[int, float], NDArray[np.intp]] | None = None
+    for _ in range(n_init):
+        rows = np.argsort(random.uniform(1)[:, 0], kind="stable")[:n_clusters]
+        labels, agreement = discrete_labels(b_hat, labels_start(b_hat, rows))
+        score = len(np.unique(labels)), agreement
+        if best is None or score > best[0]:
+            best = score, labels
+    assert best is not None
+    return best[1]
+
+
+def _largest_product(b_hat: NDArray[Any], centres: NDArray[Any]) -> tuple[NDArray[np.intp], float]:
+    """Return, for every row, which column of the centres has the largest inner product with it, and their sum."""
+    labels, total = np.empty(len(b_hat), dtype=np.intp), 0.0
+    for rows in row_blocks(len(b_hat)):
+        products = b_hat[rows] @ centres
+        labels[rows] = np.argmax(products, axis=1)
+        total += float(np.max(products, axis=1).sum())
+    return labels, total
 
 
 def _standardise(columns: NDArray[np.float64]) -> NDArray[np.float64]:

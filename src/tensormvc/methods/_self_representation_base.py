@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kmeans import kmeans
+from .._sample_random import SampleRandom
 from .._validation import check_memory
 from .._views import Views
 from ._admm import Schedule
@@ -41,7 +42,7 @@ class SelfRepresentationClusterer(TensorClusterer):
             self.affinity_ = views.to_given_order(views.to_given_order(affinity).T).T
         embedding = spectral_embedding(affinity, self.n_clusters)
         self.embedding_ = views.to_given_order(embedding)
-        return kmeans(embedding, self.n_clusters, n_init=_RESTARTS, random_state=seed)[0]
+        return kmeans(embedding, self.n_clusters, n_init=_RESTARTS, random=SampleRandom(views, seed))[0]
 
     @abstractmethod
     def _problem(self, parts: list[Any], basis: Any) -> tuple[SelfRepresentation, Schedule]:

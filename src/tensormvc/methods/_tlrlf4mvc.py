@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._kmeans import kmeans
 from .._ops import is_sparse
+from .._sample_random import SampleRandom
 from .._views import Views, on_host
 from ..graphs import refuse_missing
 from ..penalties import Nuclear
@@ -19,15 +20,15 @@ from ._base import POSITIVE, TensorClusterer
 from ._low_frequency import (
     BetaSchedule,
     LowFrequencyCodes,
+    best_discrete_labels,
     cluster_indicators,
-    discrete_labels,
     kernel_features,
-    labels_start,
 )
 
 _CODE_LENGTH = 64
 _MOST_ANCHORS = 1024
 _RESTARTS = 3
+_LABEL_RESTARTS = 10
 
 
 class TLRLF4MVC(TensorClusterer):
@@ -138,8 +139,9 @@ class TLRLF4MVC(TensorClusterer):
         basis = self._fit_basis(views, seed, sample_graph)
         depth, ties = self._depth(views.n_samples), views.probes(1)[:, 0]
         parts = [on_host(array) for array in views.arrays]
-        groups, _ = kmeans(_standardised(parts), self.n_clusters, n_init=_RESTARTS, random_state=seed)
-        start = [views.normal(_CODE_LENGTH, seed, stream).astype(parts[0].dtype) for stream in range(3)]
+        random = SampleRandom(views, seed)
+        groups, _ = kmeans(_standardised(parts), self.n_clusters, n_init=_RESTARTS, random=random)
+        start = [random.waves(_CODE_LENGTH, parts[0].dtype) for _ in range(3)]
         solver = LowFrequencyCodes(
             (kernel_features(part, depth, ties) for part in parts),
             cluster_indicators(groups, self.n_clusters),
@@ -153,8 +155,7 @@ class TLRLF4MVC(TensorClusterer):
         if self.keep == "all":
             self.representation_ = views.to_given_order(solver.codes)
         self.embedding_ = views.to_given_order(solver.consensus)
-        rows = np.random.RandomState(seed).choice(views.n_samples, self.n_clusters, replace=False)
-        return discrete_labels(solver.consensus, labels_start(solver.consensus, rows))
+        return best_discrete_labels(solver.consensus, self.n_clusters, n_init=_LABEL_RESTARTS, random=random)
 
     def _depth(self, n: int) -> int:
         if self.n_kernel_anchors == "auto":
