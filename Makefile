@@ -1,4 +1,4 @@
-# make demo       the finding on embedded data, as text and as a picture
+# make demo       the finding on embedded data: a table, a picture and a page, in about a minute
 # make test       lint, types, tests and doctests (minutes)
 # make test-full  the same with the slow tests and more random examples
 # make bench      speed and memory against named references
@@ -12,7 +12,7 @@ TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 .PHONY: demo test test-full bench clean venv
 
 demo: $(VENV)/demo.stamp
-	$(PY) examples/order_matters.py
+	$(VENV)/bin/tensormvc demo --output demo --force
 
 test: $(VENV)/test.stamp
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
@@ -38,11 +38,11 @@ $(VENV)/bin/python:
 	$(PY) -m pip install --quiet --upgrade pip
 
 $(VENV)/demo.stamp: pyproject.toml | $(VENV)/bin/python
-	$(PY) -m pip install --quiet --editable '.[plot]'
+	$(PY) -m pip install --quiet --editable '.[plot,cli,io]'
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(VENV)/bin/python
-	$(PY) -m pip install --quiet --editable '.[plot,io,mudata,test]'
+	$(PY) -m pip install --quiet --editable '.[plot,cli,io,mudata,test]'
 	@touch $@
 
 clean:

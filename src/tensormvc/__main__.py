@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 
+# As in cli/_outcome.py, which cannot be imported without the packages that may be missing.
+MISSING_EXTRA, INTERRUPTED = 5, 130
+
 
 def main() -> None:
     """Run the command line, or say what it lacks."""
@@ -12,9 +15,10 @@ def main() -> None:
     except ImportError as error:
         if error.name not in ("typer", "rich"):
             raise
-        sys.exit(f"error: the command line needs {error.name}: pip install 'tensormvc[cli]'")
+        print(f"error: the command line needs {error.name}: pip install 'tensormvc[cli]'", file=sys.stderr)  # noqa: T201
+        sys.exit(MISSING_EXTRA)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     run()
 
 

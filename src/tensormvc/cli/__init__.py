@@ -54,7 +54,7 @@ def run() -> None:
             stream.reconfigure(errors="replace")
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        app()
+        app(prog_name="tensormvc")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 

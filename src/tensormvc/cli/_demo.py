@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _RATES = (0.0, 0.5, 1.0)
 _REPEATS = 2
-_FIGURE = "order.png"
+_FIGURE, _FILE = "order.png", "digits.npz"
 _VIEWS = ("pixels", "gradients", "Fourier magnitudes", "projections")
 
 
@@ -44,16 +44,19 @@ def demo(
     from .. import datasets
     from .._files import check_target
 
-    figure = output / _FIGURE
+    figure, file = output / _FIGURE, output / _FILE
     check_report(output, force)
-    with writing_output(figure):
-        check_target(figure, overwrite=force, make_folder=True)
+    for target in (figure, file):
+        with writing_output(target):
+            check_target(target, overwrite=force, make_folder=True)
     start = time.perf_counter()
     views, y = datasets.load_digits_views(n_samples, class_sorted=True)
     with collected_warnings():
         sweeps = _sweep(views, y, seed)
         page = _write_page(output, datasets.Dataset(dict(zip(_VIEWS, views, strict=True)), y, None), seed, force)
     _draw(sweeps, figure, force)
+    with writing_output(file):
+        datasets.save_views(file, views, y, overwrite=force)
     result = {
         "data": f"{n_samples} handwritten digits in {len(views)} views",
         "note": "accuracies use the labels; nothing else does",
@@ -66,6 +69,7 @@ def demo(
         },
         "figure": figure,
         "page": page,
+        "file": file,
         "seed": seed,
         "seconds": round(time.perf_counter() - start, 1),
     }
@@ -161,10 +165,12 @@ def _show(result: dict[str, Any]) -> None:
         "accuracy and are used for nothing else.\n"
         "To the FFT along the samples, rows sorted by class look like a smooth signal: that is where its accuracy "
         "comes from, and it goes when they are shuffled. The graph Fourier transform and its anchor form take their "
-        "frequencies from the data: shuffled rows give the same clusters to the last sample (ARI 1).\n\n"
+        "frequencies from the data: shuffled rows give the same clusters to the last sample (ARI 1).\n"
+        "How much a method loses under the FFT differs, and tensormvc audit tells.\n\n"
         f"Picture: {result['figure']}\nPage, as cluster --report writes it: {result['page']}\n\n"
-        "Next, with a file of your own (.mat, .npz, .h5mu, .h5ad, or a folder with a CSV or Parquet file a view):\n"
-        "  tensormvc info FILE\n"
-        "  tensormvc cluster FILE -k NUMBER -o labels.csv --report page\n"
-        "  tensormvc audit FILE -k NUMBER --basis fft"
+        "Next, with these digits, or with a file of your own in their place (.mat, .npz, .h5mu, .h5ad, or a folder "
+        "with a CSV or Parquet file a view) and the number of clusters that you expect:\n"
+        f"  tensormvc info {result['file']}\n"
+        f"  tensormvc cluster {result['file']} -k 10 -o labels.csv --report page\n"
+        f"  tensormvc audit {result['file']} -k 10 --basis fft"
     )

@@ -88,12 +88,14 @@ def with_outcome(command: Callable[P, R]) -> Callable[P, R]:
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            result = command(*args, **kwargs)
+            # What else goes wrong with a file has been turned into a failure before.
             with writing_output("standard output"):
+                result = command(*args, **kwargs)
                 sys.stdout.flush()
             return result
         except Failure as failure:
             say_error(str(failure))
+            _forget_what_cannot_be_written()
             raise typer.Exit(failure.code) from failure
         except ImportError as error:
             if "pip install" not in str(error):
@@ -104,8 +106,15 @@ def with_outcome(command: Callable[P, R]) -> Callable[P, R]:
             say_error("interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            # The reader has gone; what is left must not be flushed to it at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _forget_what_cannot_be_written()
             raise typer.Exit(1) from None
 
     return run
+
+
+def _forget_what_cannot_be_written() -> None:
+    """Send what is left for stdout nowhere if its reader has gone or its disk is full: Python would try at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

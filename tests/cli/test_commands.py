@@ -1,0 +1,162 @@
+import json
+import os
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensormvc as tm
+from tensormvc.bases import _NAMES
+from tensormvc.cli import app
+from tensormvc.cli._options import BasisName, Method
+
+from .conftest import ENVIRONMENT
+
+COMMANDS = ["cluster", "audit", "info", "convert", "demo"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(command, run):
+    ended = run(command, "--help")
+    assert (ended.code, ended.err) == (0, "")
+    assert f"Example: tensormvc {command}" in ended.out
+    for text in ("Exit codes: 0 done", "--seed", "--json"):
+        assert text in ended.out
+
+
+def test_help_lists_all_commands(run):
+    assert [command.callback.__name__ for command in app.registered_commands] == [
+        "cluster",
+        "audit",
+        "info",
+        "convert",
+        "demo",
+    ]
+    ended = run("--help")
+    assert all(f" {command} " in ended.out for command in COMMANDS)
+    assert run("--version").out == f"tensormvc {tm.__version__}\n"
+
+
+def test_help_and_completion_do_not_wait_for_numpy(run_script):
+    ended = run_script("import atexit; atexit.register(lambda: print('numpy' in sys.modules))", "cluster", "--help")
+    assert ended.code == 0
+    assert ended.out.endswith("\nFalse\n")
+
+
+def test_names_on_the_command_line_are_those_of_python():
+    assert {method.value for method in Method} == {name.lower() for name in tm.methods.__all__}
+    assert {basis.value for basis in BasisName} == {*_NAMES, "auto"}
+
+
+def test_shell_completion(run, tmp_path):
+    words = {"_TENSORMVC_COMPLETE": "complete_bash", "COMP_WORDS": "tensormvc cluster --basis gft-", "COMP_CWORD": "3"}
+    ended = run(env=ENVIRONMENT | words)
+    assert ended.out.split() == ["gft-sum", "gft-sim", "gft-gmc"]
+    script = run("--show-completion", "bash", env=ENVIRONMENT | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"})
+    assert "_TENSORMVC_COMPLETE=complete_bash" in script.out
+
+
+def test_info(run, digits, data):
+    ended = run("info", digits)
+    assert (ended.code, ended.err) == (0, "")
+    for text in ("100 samples", "10 known classes of 8 to 12", "sorted by class", "view 4", "64"):
+        assert text in ended.out
+    found = json.loads(run("info", digits, "--json").out)
+    wanted = tm.datasets.describe(data[0], data[1])
+    assert (found["n_samples"], found["class_sorted"]) == (100, True)
+    assert [view["n_features"] for view in found["views"]] == [view.n_features for view in wanted.views]
+    assert [view["maximum"] for view in found["views"]] == [view.maximum for view in wanted.views]
+
+
+def test_info_of_numbers_that_json_lacks(run, tmp_path):
+    view = np.ones((5, 2))
+    view[0] = np.nan
+    np.savez(tmp_path / "gaps.npz", X1=view, X2=np.full((5, 3), np.nan))
+    found = json.loads(run("info", "gaps.npz", "--json").out)
+    assert [part["n_missing"] for part in found["views"]] == [1, 5]
+    assert found["views"][1]["maximum"] is None
+
+
+@pytest.mark.parametrize("ending", [".mat", ".npz", "", ".parquet"])
+def test_convert(ending, run, digits, data, tmp_path):
+    if ending in ("", ".parquet"):
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra 'io')")
+    ended = run("convert", digits, f"out{ending}", "--json")
+    assert (ended.code, json.loads(ended.out)["n_features"]) == (0, [64, 32, 40, 46])
+    views, y = tm.datasets.load_views(tmp_path / f"out{ending}")
+    for view, wanted in zip(views, data[0], strict=True):
+        np.testing.assert_array_equal(view, wanted)
+    np.testing.assert_array_equal(y, data[1])
+
+
+def test_convert_shuffles_views_and_labels_alike(run, digits, data, tmp_path):
+    assert run("convert", digits, "shuffled.mat", "--shuffle", 1, "--seed", 7).code == 0
+    views, y = tm.datasets.load_views(tmp_path / "shuffled.mat")
+    wanted, wanted_y, _ = tm.datasets.shuffle_samples(*data, random_state=7)
+    np.testing.assert_array_equal(y, wanted_y)
+    for view, want in zip(views, wanted, strict=True):
+        np.testing.assert_array_equal(view, want)
+    assert not tm.datasets.describe(views, y).class_sorted
+
+
+def test_audit_says_what_python_says(run, digits, data, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra 'plot')")
+    arguments = ["audit", digits, "-k", 10, "--basis", "fft", "--orders", 3]
+    wanted = tm.audit_order(tm.ESTMC(10, basis="fft", random_state=0), data[0], n_permutations=3, random_state=0)
+    ended = run(*arguments, "--plot", "audit.png", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    found = json.loads(ended.out)
+    assert (found["verdict"], found["severity"]) == (wanted.verdict, wanted.severity)
+    assert found["order_dependent"] is True
+    assert found["order_ari"] == pytest.approx(wanted.order_ari, abs=1e-12)
+    assert [run["kind"] for run in found["runs"]] == ["order"] * 3 + ["repeat"] + ["seed"] * 2
+    assert (tmp_path / "audit.png").read_bytes().startswith(b"\x89PNG")
+    ended = run(*arguments)
+    assert ended.out.startswith(wanted.verdict)
+    assert "nothing else here does" in ended.out
+    assert run(*arguments, "--plot", "audit.png").code == 4
+
+
+def test_audit_of_the_default_finds_nothing(run, digits):
+    ended = run("audit", digits, "-k", 10, "--orders", 2)
+    assert ended.code == 0
+    assert "gave the same partition of 100 samples in all of 2 orders." in ended.out
+
+
+def test_demo(run, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra 'plot')")
+    ended = run("demo", "-o", "shown", "-n", 100, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    result = json.loads(ended.out)
+    for name, found in result["methods"].items():
+        if "GFT" in name:
+            assert set(found["ari_with_class_sorted"]) == {1.0}
+            assert len(set(found["accuracy"])) == 1
+    fft = result["methods"]["TLSpNM, FFT"]
+    assert fft["accuracy"][0] > fft["accuracy"][-1]
+    assert fft["ari_with_class_sorted"][-1] < 0.95
+    assert len(result["methods"]) == 5
+    assert (tmp_path / "shown" / "order.png").read_bytes().startswith(b"\x89PNG")
+    assert "<html" in (tmp_path / "shown" / "index.html").read_text(encoding="utf-8")
+    before = {name: (tmp_path / "shown" / name).stat().st_mtime_ns for name in os.listdir(tmp_path / "shown")}
+    assert sorted(before) == ["digits.npz", "index.html", "order.png"]
+    assert tm.datasets.load_views(tmp_path / "shown" / "digits.npz")[0][0].shape == (100, 64)
+    assert run("demo", "-o", "shown", "-n", 100).code == 4
+    assert {name: (tmp_path / "shown" / name).stat().st_mtime_ns for name in before} == before
+
+
+@pytest.mark.slow
+def test_readme_as_it_is_typed(run, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra 'plot')")
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    lines = [line for line in readme.splitlines() if line.startswith("tensormvc ") and "replaces" not in line]
+    assert len(lines) == 5
+    for line in lines:
+        ended = run(*shlex.split(line)[1:])
+        assert ended.code == 0, (line, ended.err)
+        if line == "tensormvc demo":
+            shown = [row.strip() for row in ended.out.splitlines() if row.startswith((" TLSpNM", " k-means", " graph"))]
+            printed = [row.strip() for row in readme.splitlines() if row.startswith((" TLSpNM", " k-means", " graph"))]
+            assert [row.split() for row in shown] == [row.split() for row in printed]
+    assert sorted(os.listdir(tmp_path)) == ["labels.csv", "page", "shuffled.mat", "tensormvc-demo"]
