@@ -8,6 +8,7 @@ that update the anchors.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -138,23 +139,40 @@ class AnchorRepresentation:
         return float(np.abs(self.representation[block] - self.low_rank[block]).sum(axis=1).max())
 
     def embedding(self, n_components: int) -> NDArray[np.float64]:
-        """Return the leading left singular vectors of [Z_1 … Z_m]/√m, through the small Gram matrix.
+        """Return the leading left singular vectors of [Z_1 … Z_m]/√m.
 
-        Where the rank of the representation is less than `n_components`, the further directions hold nothing but what
-        the stop rule left over; they are zero.
+        Where the rank of the representation is less than `n_components`, its further directions hold nothing but what
+        the stop rule left over. The strongest of those that the penalty took away, which the multiplier holds, stand
+        in for them.
         """
         n, latent, m = self.representation.shape
-        columns = self.representation.reshape(n, latent * m)
+        kept, removed = (array.reshape(n, latent * m) for array in (self.representation, self.multiplier))
+        vectors = self._left_vectors(lambda block: _double(kept[block]), n_components)
+        missing = n_components - vectors.shape[1]
+        if missing:
+            inner = self.rows.sum(lambda block: vectors[block].T @ _double(removed[block]))
+            beside = self._left_vectors(lambda block: _double(removed[block]) - vectors[block] @ inner, missing)
+            vectors = np.concatenate([vectors, beside], axis=1)
+        embedding = np.zeros((n, n_components))
+        embedding[:, : vectors.shape[1]] = vectors
+        return embedding
+
+    def _left_vectors(self, rows_of: Callable[[slice], NDArray[np.float64]], count: int) -> NDArray[np.float64]:
+        """Return the leading left singular vectors of a matrix, at most its rank, through the small Gram matrix."""
 
         def gram(block: slice) -> NDArray[np.float64]:
-            part = columns[block].astype(np.float64, copy=False)
-            return np.asarray(part.T @ part)
+            rows = rows_of(block)
+            return np.asarray(rows.T @ rows)
 
         values, vectors = np.linalg.eigh(self.rows.sum(gram))
-        values, leading = values[::-1][:n_components], vectors[:, ::-1][:, :n_components]
-        present = values > _NEGLIGIBLE**2 * values[0]
-        weights = np.where(present, 1 / np.sqrt(np.where(present, values, 1)), 0)
-        return np.asarray(columns.astype(np.float64, copy=False) @ (leading * weights))
+        values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
+        present = values > max(_NEGLIGIBLE**2 * values[0], np.finfo(np.float64).tiny)
+        scaled = vectors[:, present] / np.sqrt(values[present])
+        return np.concatenate([rows_of(block) @ scaled for block in self.rows.blocks])
+
+
+def _double(rows: NDArray[Any]) -> NDArray[np.float64]:
+    return rows.astype(np.float64, copy=False)
 
 
 def narrowed(part: Any) -> Any:
