@@ -7,8 +7,6 @@ a random start of a method is as independent of the order as the rest of it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,10 +48,10 @@ class SampleRandom:
         periods -= np.floor(periods)
         return periods
 
-    def waves(self, count: int, dtype: Any = np.float64) -> NDArray[Any]:
+    def waves(self, count: int) -> NDArray[np.float64]:
         """Return numbers of mean 0 and variance 1, (n_samples, count), smooth in the values of the samples."""
         periods = self._periods(count)
         periods *= 2 * np.pi
         np.cos(periods, out=periods)
         periods *= np.sqrt(2)
-        return periods.astype(dtype, copy=False)
+        return periods

@@ -38,7 +38,7 @@ def check(make, views, n_permutations, seed=0):
 
 
 @quiet
-@pytest.mark.parametrize("data", ["digits", "MSRCv1", "BBCSport"])
+@pytest.mark.parametrize("data", ["digits", "MSRCv1", "NGs", "BBCSport"])
 @pytest.mark.parametrize("basis", ADAPTIVE)
 @pytest.mark.parametrize("method", METHODS)
 def test_labels_follow_the_samples(request, method, basis, data):

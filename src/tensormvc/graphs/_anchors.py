@@ -16,8 +16,8 @@ from .._views import as_float64
 from ._knn import DistanceBlocks, tie_margin
 
 _ROUNDS = 10
-# Share of the largest value up to which two values tie: above rounding and what noise of 1e-10 does.
-_TIE = 1e-8
+# Share of the largest value up to which two values tie: above what rounding the samples to single precision does.
+_TIE = 1e-6
 _EPS = np.finfo(np.float64).eps
 
 

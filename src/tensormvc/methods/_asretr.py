@@ -26,13 +26,15 @@ class ASRETR(AnchorRepresentationClusterer):
         Number of clusters.
     basis : str or basis, default="auto"
         Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
-    alpha : float, default=1.0
-        Weight of the error. The larger, the more of each sample the anchors must explain; samples have unit length,
-        so that it needs no scaling to the data.
+    alpha : float, default=2.0
+        Weight of the error. The larger, the more of each sample the anchors must explain, and the higher the rank;
+        too small, and the rank falls below the number of clusters. Samples have unit length, so that it needs no
+        scaling to the data. The default was found without classes (docs/defaults.md).
     gamma : float, default=0.0
-        Weight of the ridge on the representation. The larger, the smaller and smoother it becomes.
+        Weight of the ridge on the representation: all that the published regulariser is on orthonormal anchors. The
+        larger, the smaller the representation becomes. Off by default, since it knows nothing of the data.
     delta : float, default=0.01
-        Sharpness of the rank surrogate. The smaller, the nearer to the rank.
+        Sharpness of the rank surrogate. The smaller, the nearer to the rank; the default is the published one.
     n_latent : int, optional
         Anchors of each view, l; twice the number of clusters by default. More anchors explain more of the data,
         and more of its noise.
@@ -88,7 +90,7 @@ class ASRETR(AnchorRepresentationClusterer):
         self,
         n_clusters: int = 8,
         basis: Any = "auto",
-        alpha: float = 1.0,
+        alpha: float = 2.0,
         gamma: float = 0.0,
         delta: float = 0.01,
         n_latent: int | None = None,

@@ -27,9 +27,10 @@ class ESTMC(AnchorRepresentationClusterer):
         Number of clusters.
     basis : str or basis, default="auto"
         Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
-    alpha : float, default=1.0
-        Weight of the error. The larger, the more of each sample the anchors must explain; samples have unit length,
-        so that it needs no scaling to the data.
+    alpha : float, default=2.0
+        Weight of the error. The larger, the more of each sample the anchors must explain, and the higher the rank;
+        too small, and the rank falls below the number of clusters. Samples have unit length, so that it needs no
+        scaling to the data. The default was found without classes (docs/defaults.md).
     penalty : str or penalty, default="etr"
         Penalty on the singular values, a name or an instance of `tensormvc.penalties`, or one of your own.
     n_latent : int, optional
@@ -86,7 +87,7 @@ class ESTMC(AnchorRepresentationClusterer):
         self,
         n_clusters: int = 8,
         basis: Any = "auto",
-        alpha: float = 1.0,
+        alpha: float = 2.0,
         penalty: Any = "etr",
         n_latent: int | None = None,
         view_sizes: Sequence[int] | None = None,

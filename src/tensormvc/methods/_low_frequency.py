@@ -154,8 +154,8 @@ class LowFrequencyCodes:
     Parameters
     ----------
     features : iterable of arrays (n, a_v)
-        Kernel features of the views, float32 or float64, which is the type of everything else too. One at a time is
-        looked at, so a generator saves memory.
+        Kernel features of the views, float32 or float64. One at a time is looked at, so a generator saves memory. All
+        else is in double precision: how the penalties grow is decided by residuals far below single precision.
     frequencies : array or sparse array (n, c)
         F, with orthonormal columns: `cluster_indicators`, or any other.
     basis : fitted basis
@@ -192,10 +192,9 @@ class LowFrequencyCodes:
         self.frequencies = as_float64(frequencies.tocsr() if is_sparse(frequencies) else frequencies)
         self.projections = [ridge_factor(part, lam) for part in features]
         n, m = self.projections[0].shape[0], len(self.projections)
-        dtype = self.projections[0].dtype
 
         def tensor(given: Any) -> NDArray[Any]:
-            full = np.empty((n, given.shape[1], m), dtype=dtype)
+            full = np.empty((n, given.shape[1], m))
             full[...] = given if given.ndim == 3 else given[:, :, None]
             return full
 
@@ -218,13 +217,12 @@ class LowFrequencyCodes:
             codes = self._new_codes(rows, beta1, beta2, beta3, coefficients)
             squares[0] += _squares(codes - self.codes[rows])
             self.codes[rows] = codes
-            mean = (codes + q1[rows] / beta1).reshape(-1, m) @ np.full(m, 1 / m, dtype=codes.dtype)
+            mean = (codes + q1[rows] / beta1).reshape(-1, m) @ np.full(m, 1 / m)
             self.consensus[rows] = mean.reshape(-1, d)
             squares[1] += _ascend(q1[rows], codes - self.consensus[rows, :, None], beta1)
             shifted = self._shifted[rows]
             np.divide(q2[rows], beta2, out=shifted)
             shifted += codes
-            # F is in double precision, so the sums over the samples are too.
             spectrum += self.frequencies[rows].T @ (codes + q3[rows] / beta3).reshape(-1, d * m)
         self.low_rank, self._work = shrink(
             self._shifted, self.basis, self.penalty, self.gamma / beta2, self.low_rank, self._work
@@ -243,8 +241,8 @@ class LowFrequencyCodes:
         factor = self.projections[v]
         total = np.zeros((factor.shape[1], self.codes.shape[1]))
         for rows in row_blocks(len(factor)):
-            total += factor[rows].T @ np.ascontiguousarray(self.codes[rows, :, v])
-        return total.astype(factor.dtype, copy=False)
+            total += _double(factor[rows]).T @ np.ascontiguousarray(self.codes[rows, :, v])
+        return total
 
     def _new_codes(
         self, rows: slice, beta1: float, beta2: float, beta3: float, coefficients: list[NDArray[Any]]
@@ -255,7 +253,7 @@ class LowFrequencyCodes:
         for multiplier in self.multipliers:
             codes -= multiplier[rows]
         for v, factor in enumerate(self.projections):
-            codes[:, :, v] += factor[rows] @ coefficients[v]
+            codes[:, :, v] += _double(factor[rows]) @ coefficients[v]
         codes /= beta1 + beta2 + beta3 + 1
         return codes
 
@@ -269,7 +267,7 @@ def ridge_factor(features: NDArray[Any], lam: float) -> NDArray[Any]:
     a = features.shape[1]
     gram = np.zeros((a, a))
     for rows in row_blocks(len(features)):
-        block = features[rows].astype(np.float64, copy=False)
+        block = _double(features[rows])
         gram += block.T @ block
     gram[np.diag_indices(a)] += lam
     try:
@@ -278,9 +276,13 @@ def ridge_factor(features: NDArray[Any], lam: float) -> NDArray[Any]:
         raise ValueError(f"lam={lam} is too small for the kernel features, which are dependent: raise it") from None
     factor = np.empty_like(features)
     for rows in row_blocks(len(features)):
-        block = features[rows].astype(np.float64, copy=False)
+        block = _double(features[rows])
         factor[rows] = solve_triangular(lower, block.T, lower=True).T
     return factor
+
+
+def _double(rows: NDArray[Any]) -> NDArray[np.float64]:
+    return rows.astype(np.float64, copy=False)
 
 
 def _ascend(multiplier: NDArray[Any], gap: NDArray[Any], beta: float) -> NDArray[np.float64]:

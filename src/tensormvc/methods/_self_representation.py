@@ -3,16 +3,19 @@
 Shared by t-SVD-MVC and TLSpNM. The n × n tensor of all Z_v is made low-rank under a basis.
 
 Everything of view v that has d_v rows lives in the span of its samples, so it is kept in the coordinates of the
-singular vectors of X_v: with K_v = X_v X_vᵀ = V diag(λ) Vᵀ the samples are Λ^{1/2} Vᵀ, min(d_v, n) × n, and the
-system (I + (μ/ρ) K_v)^{-1} is diagonal. A round costs two n × n × n products a view and the transform.
+r = min(d_v, n) singular vectors of X_v: with K_v = X_v X_vᵀ = V diag(λ) Vᵀ the samples are Λ^{1/2} Vᵀ, r × n, and
+(I + (μ/ρ) K_v)^{-1} is diagonal on the span and the identity beside it. A round costs two n × r × n products a view and
+the transform.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 from .._ops import is_sparse
 from .._views import as_float64
@@ -40,7 +43,7 @@ class SelfRepresentation:
     def __init__(self, parts: list[Any], basis: Any, penalty: Any, lam: float, *, stacked: bool) -> None:
         self.basis, self.penalty, self.lam, self.stacked = basis, penalty, lam, stacked
         self.roots: list[NDArray[np.float64]] = []
-        self.vectors: list[NDArray[np.float64]] = []
+        self.vectors: list[NDArray[np.float64]] = []  # Vᵀ
         for part in parts:
             root, vectors = _singular_coordinates(part)
             self.roots.append(root)
@@ -53,6 +56,10 @@ class SelfRepresentation:
         self.error_multiplier = [np.zeros((len(root), n)) for root in self.roots]  # Y
         self.error = [np.zeros((len(root), n)) for root in self.roots]  # E
         self._work: Any = None
+        # Fresh memory costs more than what is done with it.
+        self._room = np.empty((n, n)), np.empty((n, n))
+        widest = max(map(len, self.roots))
+        self._coordinates = np.empty((widest, n)), np.empty((widest, n))
 
     def step(self, penalties: dict[str, float]) -> Step:
         """Do one round."""
@@ -61,7 +68,7 @@ class SelfRepresentation:
         m = len(self.roots)
         for v in range(m):
             self._update_representation(v, mu, rho)
-        self._update_error(mu)
+        misfit = self._update_error(mu)
         shifted = self.multiplier
         shifted /= rho
         shifted += self.representation
@@ -69,20 +76,32 @@ class SelfRepresentation:
         # W ← W + ρ(Z − G), and W/ρ + Z is at hand.
         shifted -= self.low_rank
         shifted *= rho
-        gap = max(_largest_row_sum(self.representation[:, :, v] - self.low_rank[:, :, v]) for v in range(m))
-        return Step({"reconstruction": self._misfit, "consensus": gap}, stop=max(self._misfit, gap))
+        gap = max(self._largest_gap(v) for v in range(m))
+        return Step({"reconstruction": misfit, "consensus": gap}, stop=max(misfit, gap))
 
     def _update_representation(self, v: int, mu: float, rho: float) -> None:
-        root, vectors = self.roots[v][:, None], self.vectors[v]
-        r = len(root)
-        target = vectors.T @ (self.low_rank[:, :, v] - self.multiplier[:, :, v] / rho)
-        pull = root * (self.error_multiplier[v] - mu * self.error[v]) + mu * root**2 * vectors.T[:r]
-        target[:r] = (target[:r] + pull / rho) / (1 + mu / rho * root**2)
-        self.representation[:, :, v] = vectors @ target
-        self.error[v] = root * (vectors.T[:r] - target[:r])  # the residual, until the errors are split off
+        """Update Z of a view; its error becomes the residual, until the errors are split off."""
+        root, vectors, error = self.roots[v][:, None], self.vectors[v], self.error[v]
+        target, moved = self._room
+        np.divide(self.multiplier[:, :, v], -rho, out=target)
+        target += self.low_rank[:, :, v]
+        old, new = self._coordinates[0][: len(root)], self._coordinates[1][: len(root)]
+        np.matmul(vectors, target, out=old)
+        error *= -mu
+        error += self.error_multiplier[v]
+        error *= root / rho
+        np.multiply(vectors, mu / rho * root**2, out=new)
+        new += error
+        new += old
+        new /= 1 + mu / rho * root**2
+        np.subtract(new, old, out=old)
+        target += np.matmul(vectors.T, old, out=moved)
+        self.representation[:, :, v] = target
+        np.subtract(vectors, new, out=error)
+        error *= root
 
-    def _update_error(self, mu: float) -> None:
-        """Split residual + Y/μ into the error and the multiplier; note the largest column of what is left over."""
+    def _update_error(self, mu: float) -> float:
+        """Split residual + Y/μ into the error and the multiplier; return the largest column of what is left over."""
         lengths = []
         for v, residual in enumerate(self.error):
             self.error_multiplier[v] /= mu
@@ -90,15 +109,21 @@ class SelfRepresentation:
             lengths.append(np.einsum("ij,ij->j", self.error_multiplier[v], self.error_multiplier[v]))
         if self.stacked:
             lengths = [np.sum(lengths, axis=0)] * len(lengths)
-        self._misfit = 0.0
+        worst = 0.0
         for v, residual in enumerate(self.error):
             length = np.sqrt(lengths[v])
             share = np.maximum(0, 1 - self.lam / mu / np.where(length > 0, length, 1))
-            error = self.error_multiplier[v] * share
+            error = np.multiply(self.error_multiplier[v], share, out=self._room[0][: len(residual)])
             residual -= error
-            self._misfit = max(self._misfit, float(np.sqrt(np.einsum("ij,ij->j", residual, residual).max())))
+            worst = max(worst, float(np.einsum("ij,ij->j", residual, residual).max()))
             self.error_multiplier[v] *= mu * (1 - share)
-            self.error[v] = error
+            residual[...] = error
+        return math.sqrt(worst)
+
+    def _largest_gap(self, v: int) -> float:
+        """Return the largest row sum of |Z − G| of a view."""
+        gap = np.subtract(self.representation[:, :, v], self.low_rank[:, :, v], out=self._room[0])
+        return float(np.abs(gap, out=gap).sum(axis=1).max())
 
     def affinity(self) -> NDArray[np.float64]:
         """Return Σ_v |Z_v| + |Z_v|ᵀ."""
@@ -114,13 +139,10 @@ def shrink(tensor: Any, basis: Any, penalty: Any, threshold: float, out: Any, wo
 
 
 def _singular_coordinates(part: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the singular values of a view, min(d, n) of them, and all n left singular vectors."""
+    """Return the singular values of a view, min(d, n) of them, and the left singular vectors as rows."""
     part = as_float64(part)
     gram = part @ part.T
-    values, vectors = np.linalg.eigh(gram.toarray() if is_sparse(gram) else gram)
-    r = min(part.shape)
-    return np.sqrt(np.maximum(values[::-1][:r], 0)), np.ascontiguousarray(vectors[:, ::-1])
-
-
-def _largest_row_sum(matrix: NDArray[np.float64]) -> float:
-    return float(np.abs(matrix).sum(axis=1).max())
+    n, r = part.shape[0], min(part.shape)
+    dense = gram.toarray() if is_sparse(gram) else gram
+    values, vectors = eigh(dense, subset_by_index=[n - r, n - 1], overwrite_a=True, check_finite=False)
+    return np.sqrt(np.maximum(values[::-1], 0)), np.ascontiguousarray(vectors[:, ::-1].T)

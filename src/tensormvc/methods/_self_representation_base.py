@@ -28,7 +28,7 @@ class SelfRepresentationClusterer(TensorClusterer):
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
         n, m = views.n_samples, views.n_views
         check_memory(
-            8 * n * n * (7 * m + 3),
+            8 * n * n * (7 * m + 5),
             f"{type(self).__name__} on {n} samples in {m} views",
             'its representations are n × n; use ESTMC(basis="agft"), whose memory grows with n',
         )

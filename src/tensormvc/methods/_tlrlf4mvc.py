@@ -37,8 +37,8 @@ class TLRLF4MVC(TensorClusterer):
     Long and others, TPAMI 2025; with the transform of your choice. The random starts belong to the values of the
     samples, and the low-frequency basis is the cluster indicators of k-means, as the publication means it.
 
-    Memory: 8 bytes a sample, kernel anchor and view, 64 × 56 bytes a sample and view, and the basis; time O(n) a round
-    with "agft".
+    Memory: 8 bytes a sample, kernel anchor and view (4 for views in single precision), 64 × 56 bytes a sample and view,
+    and the basis; time O(n) a round with "agft".
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class TLRLF4MVC(TensorClusterer):
         parts = [on_host(array) for array in views.arrays]
         random = SampleRandom(views, seed)
         groups, _ = kmeans(_standardised(parts), self.n_clusters, n_init=_RESTARTS, random=random)
-        start = [random.waves(_CODE_LENGTH, parts[0].dtype) for _ in range(3)]
+        start = [random.waves(_CODE_LENGTH) for _ in range(3)]
         solver = LowFrequencyCodes(
             (kernel_features(part, depth, ties) for part in parts),
             cluster_indicators(groups, self.n_clusters),

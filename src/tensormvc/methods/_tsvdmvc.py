@@ -26,7 +26,8 @@ class TSVDMVC(SelfRepresentationClusterer):
         Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
     lam : float, default=1.0
         Weight of the error. The larger, the more of the data must be explained by other samples; small values let
-        whole samples count as outliers. Samples have unit length, so that it needs no scaling to the data.
+        whole samples count as outliers. Samples have unit length, so that it needs no scaling to the data. The default
+        was found without classes (docs/defaults.md).
     view_sizes : sequence of int, optional
         How many columns of a single array belong to each view.
     max_iter : int, default=200
