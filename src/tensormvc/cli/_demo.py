@@ -41,6 +41,8 @@ def demo(
 
     Example: tensormvc demo
     """
+    from threadpoolctl import threadpool_limits
+
     from .. import datasets
     from .._files import check_target
 
@@ -51,7 +53,8 @@ def demo(
             check_target(target, overwrite=force, make_folder=True)
     start = time.perf_counter()
     views, y = datasets.load_digits_views(n_samples, class_sorted=True)
-    with collected_warnings():
+    # The matrices are small: a second thread would only wait for the first.
+    with collected_warnings(), threadpool_limits(1, user_api="blas"):
         sweeps = _sweep(views, y, seed)
         page = _write_page(output, datasets.Dataset(dict(zip(_VIEWS, views, strict=True)), y, None), seed, force)
     _draw(sweeps, figure, force)
