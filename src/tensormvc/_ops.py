@@ -14,6 +14,8 @@ import scipy.fft
 import scipy.sparse
 from array_api_compat import array_namespace, device, is_numpy_namespace, is_torch_namespace
 
+from ._dft import split_dft
+
 # A NumPy or PyTorch array; the array API has no common type.
 Array = Any
 
@@ -159,8 +161,9 @@ def _along_first_axis(
 
 def rfft(array: Array, out: Array | None = None) -> Array:
     """Unnormalised half-spectrum DFT of a real array along axis 0."""
+    split = split_dft(array.shape[0], real_dtype(array)) if is_numpy_namespace(namespace(array)) else None
     return _along_first_axis(
-        lambda block: scipy.fft.rfft(block, axis=0),
+        split.forward if split else lambda block: scipy.fft.rfft(block, axis=0),
         lambda tensor: namespace(tensor).fft.rfft(tensor, axis=0),
         array,
         out,
@@ -171,8 +174,9 @@ def rfft(array: Array, out: Array | None = None) -> Array:
 
 def irfft(array: Array, n: int, out: Array | None = None) -> Array:
     """Inverse of `rfft` to `n` samples along axis 0."""
+    split = split_dft(n, real_dtype(array)) if is_numpy_namespace(namespace(array)) else None
     return _along_first_axis(
-        lambda block: scipy.fft.irfft(block, n=n, axis=0),
+        split.inverse if split else lambda block: scipy.fft.irfft(block, n=n, axis=0),
         lambda tensor: namespace(tensor).fft.irfft(tensor, n=n, axis=0),
         array,
         out,
