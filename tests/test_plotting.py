@@ -112,6 +112,7 @@ def figures(digits, model, sweeps, energies, ratios, audits):
         "embedding, forty": lambda ax: plotting.plot_embedding(cloud, np.arange(500) % 40, ax=ax),
         "affinity": lambda ax: plotting.plot_affinity(model.affinity_, model.labels_, ax=ax),
         "affinity, unequal": lambda ax: plotting.plot_affinity(model.affinity_, [0] * 110 + [1] * 5 + [2] * 5, ax=ax),
+        "affinity, a hundred": lambda ax: plotting.plot_affinity(model.affinity_, np.arange(120) % 100, ax=ax),
         "audit": lambda ax: plotting.plot_audit(audits["dependent"], ax=ax),
         "audit, no seed": lambda ax: plotting.plot_audit(audits["not dependent, no seed"], ax=ax),
     }
@@ -121,7 +122,8 @@ FIGURES = [
     *["shuffle_sweep", "shuffle_sweep, no labels", "shuffle_by_basis", "shuffle_by_basis, eight"],
     *["spectrum", "spectrum, one line", "energy_ratio", "energy_ratio, one line"],
     *["basis", "basis, no labels", "basis, small classes", "convergence", "convergence, four residuals"],
-    *["embedding", "embedding, twenty", "embedding, forty", "affinity", "affinity, unequal", "audit", "audit, no seed"],
+    *["embedding", "embedding, twenty", "embedding, forty", "affinity", "affinity, unequal", "affinity, a hundred"],
+    *["audit", "audit, no seed"],
 ]
 
 
@@ -422,6 +424,15 @@ def test_affinity_of_many_samples_is_averaged_in_blocks(n):
         block = ordered[i * size : (i + 1) * size, j * size : (j + 1) * size]
         np.testing.assert_allclose(images[0][i, j], block.mean())
     assert f"{size} × {size}" in ax.figure.axes[1].get_ylabel()
+
+
+@pytest.mark.parametrize(("n_groups", "n_lines"), [(1, 0), (30, 29), (31, 0), (100, 0)])
+def test_lines_part_groups_only_where_they_leave_room(n_groups, n_lines):
+    labels = np.arange(200) % n_groups
+    affinity = plotting.plot_affinity(np.eye(200), labels, ax=new_axes())
+    assert [len(lines.get_segments()) for lines in affinity.collections] == [n_lines, n_lines]
+    basis = plotting.plot_basis(np.eye(200), labels, ax=new_axes())
+    assert [len(lines.get_segments()) for lines in basis.collections] == [n_lines]
 
 
 def test_affinity_without_links_is_drawn():
