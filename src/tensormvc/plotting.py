@@ -554,7 +554,7 @@ def _sorted_by(labels: ArrayLike, n: int) -> tuple[NDArray[np.intp], NDArray[np.
 
 def _lines_between(edges: NDArray[np.intp]) -> NDArray[np.float64]:
     """Return where lines part the groups of an image: between all of them, or nowhere if there are many."""
-    return edges[1:-1] - 0.5 if len(edges) <= _MOST_PARTED + 1 else np.empty(0)
+    return np.asarray(edges[1:-1] - 0.5 if len(edges) <= _MOST_PARTED + 1 else [], dtype=float)
 
 
 def _mark_groups(axis: Any, edges: NDArray[np.intp], names: list[Any]) -> None:
