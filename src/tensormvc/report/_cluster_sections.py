@@ -352,4 +352,4 @@ def _ari(mean: float, interval: tuple[float, float]) -> tuple[str, str]:
 def _looked_at(found: Agreement, n_samples: int) -> str:
     if len(found.rows) == n_samples:
         return ""
-    return f"Taken among {len(found.rows):,} of the {n_samples:,} samples, drawn at random with a fixed seed."
+    return f"Taken among {len(found.rows):,} of the {n_samples:,} samples, drawn by a hash of their values."
