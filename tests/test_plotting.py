@@ -268,6 +268,11 @@ def test_sweep_without_classes_draws_agreement(digits):
     assert line.get_label() == "ARI with rate 0"
 
 
+def test_sweep_over_equal_samples_has_no_variation():
+    sweep = tm.shuffle_sweep(lambda rows: [0] * len(rows), np.ones((5, 2)), rates=(0, 1), n_repeats=1)
+    np.testing.assert_array_equal(plotting.plot_shuffle_sweep(sweep, ax=new_axes()).lines[1].get_ydata(), [0, 0])
+
+
 def test_bases_have_a_line_each(sweeps):
     ax = plotting.plot_shuffle_by_basis(sweeps, ax=new_axes())
     assert [line.get_label() for line in ax.lines] == list(sweeps)
@@ -348,6 +353,12 @@ def test_convergence_draws_every_residual(model):
     assert len(plotting.plot_convergence(model.history_, ax=new_axes()).lines) == len(lines)
 
 
+@pytest.mark.parametrize("fitted", [tm.ESTMC(), tm.GMC(), []])
+def test_convergence_needs_a_record(fitted):
+    with pytest.raises(ValueError, match="no record of rounds"):
+        plotting.plot_convergence(fitted, ax=new_axes())
+
+
 def test_embedding_is_drawn_along_the_principal_components_of_its_centres(model):
     """Those of the samples with each replaced by the centre of its cluster; ten centres leave nothing to decide."""
     embedding, labels = model.embedding_, model.labels_
@@ -398,11 +409,13 @@ def test_embedding_does_not_depend_on_the_order_of_the_samples(digits, method):
 def test_affinity_is_sorted_by_cluster():
     affinity = np.arange(16.0).reshape(4, 4)
     order = [1, 3, 0, 2]
-    for given in (affinity, sp.csr_array(affinity), sp.coo_matrix(affinity)):
+    for given in (affinity, affinity.tolist(), sp.csr_array(affinity), sp.coo_matrix(affinity)):
         ax = plotting.plot_affinity(given, ["b", "a", "b", "a"], ax=new_axes())
         np.testing.assert_array_equal(ax.images[0].get_array(), affinity[np.ix_(order, order)])
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
     assert ax.get_ylim() == (3.5, -0.5)
+    with pytest.raises(ValueError, match="a row and a column for each sample"):
+        plotting.plot_affinity(affinity[:, :3], [0, 0, 1, 1], ax=new_axes())
 
 
 @pytest.mark.parametrize("n", [2000, 2503])

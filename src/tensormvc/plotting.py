@@ -75,7 +75,7 @@ def plot_shuffle_sweep(sweep: Any, *, ax: Axes | None = None) -> Axes:
     ax = _start(ax)
     labelled = sweep.accuracy is not None
     _draw_repeats(ax, sweep.rates, sweep.accuracy if labelled else sweep.ari, 0, _QUALITY[labelled])
-    _draw_repeats(ax, sweep.rates, sweep.ctv / sweep.ctv.max(), 1, "CTV / its maximum")
+    _draw_repeats(ax, sweep.rates, sweep.ctv / max(sweep.ctv.max(), np.finfo(float).tiny), 1, "CTV / its maximum")
     _legend(ax)
     return _label(ax, _rate_label(sweep), "ratio")
 
@@ -259,6 +259,8 @@ def plot_convergence(fitted: Any, *, ax: Axes | None = None) -> Axes:
     """
     ax = _start(ax)
     history = getattr(fitted, "history_", fitted)
+    if not isinstance(history, Sequence) or not history:
+        raise ValueError(f"there is no record of rounds in {fitted!r}: fit it, or take a method that keeps history_")
     rounds = [record.iteration for record in history]
     for number, name in enumerate(history[0].residuals):
         values = np.asarray([record.residuals[name] for record in history])
@@ -356,7 +358,10 @@ def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -
     (60, 60)
     """
     ax = _start(ax)
+    affinity = affinity if hasattr(affinity, "tocoo") else np.asarray(affinity)
     n = affinity.shape[0]
+    if affinity.shape != (n, n):
+        raise ValueError(f"affinity has shape {affinity.shape}; it must have a row and a column for each sample")
     order, edges, names = _sorted_by(labels, n)
     size = -(-n // _MOST_PIXELS)
     picture = _block_means(affinity, order, size)
