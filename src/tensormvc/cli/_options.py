@@ -83,8 +83,8 @@ BasisOption = Annotated[
         "-b",
         case_sensitive=False,
         show_default=False,
-        help="Transform along the samples; auto by default: gft-sum up to 4 000 samples and agft beyond. fft, dct and "
-        "haar depend on the order of the rows.",
+        help="Transform along the samples; auto by default: gft-sum up to 4 000 samples and agft beyond. fft, dct, "
+        "haar and random depend on the order of the rows.",
     ),
 ]
 Parameters = Annotated[
