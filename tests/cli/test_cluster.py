@@ -123,6 +123,13 @@ def test_page(run, digits, tmp_path):
     assert page.read_text(encoding="utf-8") == text
 
 
+def test_features_of_our_own_are_named(run, digits, tmp_path):
+    (tmp_path / digits).rename(tmp_path / "digits_recomputed.npz")
+    for arguments in (["cluster", "-o", "labels.csv"], ["audit", "--orders", 2]):
+        ended = run(*arguments, "digits_recomputed.npz", "-k", 10)
+        assert "The features were computed anew: results are not those of the published data set." in ended.out
+
+
 def test_a_result_that_depends_on_the_order_is_called_so(run, digits):
     ended = run("cluster", digits, "-k", 10, "-o", "labels.csv", "--basis", "fft")
     assert "the result depends on the order of the rows" in ended.out

@@ -25,6 +25,7 @@ from ._options import (
     SamplesOption,
     Seed,
     ViewNames,
+    features_note,
     load,
     make_estimator,
     n_clusters_of,
@@ -188,6 +189,7 @@ def _result(
         "cluster_sizes": np.bincount(estimator.labels_),
         "metrics": found,
         "metrics_note": None if found is None else _METRICS_NOTE,
+        "features_note": features_note(file),
         "warnings": warned,
         "seconds": round(seconds, 3),
         "version": __version__,
@@ -208,6 +210,8 @@ def _show(result: dict[str, Any], to_stderr: bool) -> None:
     if result["metrics"] is not None:
         figures = ", ".join(f"{name} {value:.3f}" for name, value in result["metrics"].items())
         screen.print(f"{figures} ({result['metrics_note']})")
+    if result["features_note"] is not None:
+        screen.print(result["features_note"])
     for name in ("output", "report"):
         if result[name] is not None:
             screen.print(f"{'Labels' if name == 'output' else 'Page'}: {result[name]}")

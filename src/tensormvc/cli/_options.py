@@ -141,6 +141,13 @@ def load(
         )
 
 
+def features_note(file: Path) -> str | None:
+    """Return what stands beside results on features that were computed anew, which the name of a file tells."""
+    if not file.stem.endswith("_recomputed"):
+        return None
+    return "The features were computed anew: results are not those of the published data set."
+
+
 def refuse_same_file(file: Path, output: str | Path) -> None:
     """Refuse to write over the data."""
     if os.path.exists(output) and os.path.exists(file) and os.path.samefile(output, file):
