@@ -107,6 +107,11 @@ def test_back_into_obs(run, data, tmp_path):
     assert (tmp_path / "cells.h5mu").read_bytes() == before
     assert run("cluster", "cells.h5mu", "-k", 3, "-o", "cells.h5mu", "--force").code == 0
     assert mudata.read_h5mu(tmp_path / "cells.h5mu").obs["cluster"].astype(int).tolist() == wanted.tolist()
+    # A column that is there, or cannot be, is refused before anything is computed.
+    for column, code, message in (("cluster", 4, "has a column 'cluster'"), ("a/b", 2, "'a/b' cannot be the name")):
+        ended = run("cluster", "cells.h5mu", "-k", 3, "-o", "new.h5mu", "--column", column, "--param", "max_iter=0")
+        assert (ended.code, message in ended.err) == (code, True), ended.err
+    assert run("cluster", "nowhere.h5mu", "-k", 3, "-o", "new.h5mu").code == 3
 
 
 def test_page(run, digits, tmp_path):

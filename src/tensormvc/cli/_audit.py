@@ -64,6 +64,8 @@ def audit(
     """
     from .. import audit_order
 
+    if jobs == 0:
+        raise usage_error("--jobs 0: no fit could run; 1 for one at a time, -1 for all processors")
     estimator = make_estimator(method, basis, n_clusters_of(clusters), seed, param)
     if plot is not None:
         _check_plot(plot, force)
