@@ -156,7 +156,7 @@ def test_order_that_was_not_tried(digits_run, tmp_path):
     whole = text(read(replace(digits_run, audit=None, file_name="my data/x.npz"), tmp_path))
     assert "was not tried in this run" in whole
     assert "By design the order of the rows does not matter to TSVDMVC" in whole
-    assert "tensormvc audit 'my data/x.npz' --clusters 10 --method tsvdmvc --basis auto" in whole
+    assert "tensormvc audit 'my data/x.npz' --clusters 10 --basis auto --method tsvdmvc --seed 0" in whole
 
 
 def test_the_command_for_the_audit_works(small_run, tmp_path, monkeypatch):
@@ -167,9 +167,10 @@ def test_the_command_for_the_audit_works(small_run, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     tm.datasets.save_views("my file.npz", list(small_run.views.values()))
-    model = tm.ESTMC(n_clusters=10, random_state=0).fit(small_run.views)
+    model = tm.ESTMC(n_clusters=10, alpha=0.5, max_iter=300, random_state=4).fit(small_run.views)
     run = replace(small_run, estimator=model, labels=model.labels_, audit=None, file_name="my file.npz")
     command = [text(e) for e in read(run, tmp_path).iter("pre")][-1]
+    assert command.endswith("--basis auto --method estmc --param alpha=0.5 --param max_iter=300 --seed 4")
     result = CliRunner().invoke(app, [*shlex.split(command)[1:], "--orders", "2"])
     assert result.exit_code == 0, result.output
     assert "same partition" in result.output
