@@ -204,7 +204,6 @@ def test_frames_without_pandas_say_what_to_install(few, monkeypatch):
 
 
 def test_pictures(few):
-    pytest.importorskip("tensormvc.plotting", reason="no figures yet", exc_type=ImportError)
     plt = pytest.importorskip("matplotlib.pyplot")
     views, _ = few
     for drawn in (
