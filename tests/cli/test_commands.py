@@ -1,3 +1,4 @@
+import inspect
 import json
 import os
 import shlex
@@ -9,6 +10,7 @@ import pytest
 import tensormvc as tm
 from tensormvc.bases import _NAMES
 from tensormvc.cli import app
+from tensormvc.cli._audit import audit
 from tensormvc.cli._options import BasisName, Method
 
 from .conftest import ENVIRONMENT
@@ -23,6 +25,14 @@ def test_help(command, run):
     assert f"Example: tensormvc {command}" in ended.out
     for text in ("Exit codes: 0 done", "--seed", "--json"):
         assert text in ended.out
+
+
+def test_help_fills_the_width_of_the_terminal(run):
+    """What is a paragraph in the source is one line where there is room."""
+    lines = [line.strip() for line in run("audit", "--help", env=ENVIRONMENT | {"COLUMNS": "400"}).out.splitlines()]
+    paragraphs = [" ".join(paragraph.split()) for paragraph in inspect.getdoc(audit).split("\n\n")]
+    assert len(paragraphs) == 3
+    assert set(paragraphs) <= set(lines)
 
 
 def test_help_lists_all_commands(run):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import signal
 import sys
 from types import FrameType
@@ -26,7 +27,9 @@ app = typer.Typer(
     epilog=EXIT_CODES,
 )
 for command in (cluster, audit, info, convert, demo):
-    app.command(epilog=EXIT_CODES)(command)
+    # Lines of the source mean nothing on a terminal of another width.
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    app.command(help="\n\n".join(p.replace("\n", " ") for p in paragraphs), epilog=EXIT_CODES)(command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._kmeans import kmeans
 from .._sample_random import SampleRandom
-from .._views import Views
+from .._views import Views, on_host
 from ._admm import Schedule
 from ._anchor_representation import AnchorRepresentation, narrowed, principal_anchors
 from ._base import COUNT, POSITIVE, TensorClusterer
@@ -34,9 +34,10 @@ class AnchorRepresentationClusterer(TensorClusterer):
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
         basis = self._fit_basis(views, seed, sample_graph)
         n_latent = self.n_latent or _LATENT_PER_CLUSTER * self.n_clusters
-        single = all(array.dtype == np.float32 for array in views.arrays)
+        arrays = [on_host(array) for array in views.arrays]
+        single = all(array.dtype == np.float32 for array in arrays)
         penalty, ridge = self._penalty_and_ridge()
-        parts = [narrowed(array) for array in views.arrays]
+        parts = [narrowed(array) for array in arrays]
         solver = AnchorRepresentation(
             parts,
             basis,
