@@ -238,6 +238,13 @@ def test_single_precision_stays_single(cls):
     assert np.isfinite(model.embedding_).all()
 
 
+def test_memory_of_too_many_anchors_is_predicted():
+    views, _ = blobs()
+    for cls in (tm.ASRETR, tm.ESTMC):
+        with pytest.raises(MemoryError, match="n_latent=1000000"):
+            make(cls, n_latent=1_000_000).fit(views)
+
+
 def test_memory_is_predicted():
     views = [np.random.default_rng(0).normal(size=(200_000, 2))]
     for cls in (tm.TSVDMVC, tm.TLSpNM):

@@ -255,7 +255,7 @@ def order(run: ClusterRun) -> Section:
             ),
         )
     else:
-        verdict = callout("good", "The clusters do not depend on the order of the rows.", paragraph(audit.verdict))
+        verdict = callout("good", "Other orders of the rows gave the same clusters.", paragraph(audit.verdict))
     rows = [("Another order, same seed", *_ari(audit.order_ari, audit.order_ari_interval))]
     if audit.seed is not None:
         rows.append(("Another seed, same order", *_ari(audit.seed_ari, audit.seed_ari_interval)))
