@@ -1,0 +1,6 @@
+"""The benchmark: plans, runs that can be interrupted, and reports beside the paper's figures."""
+
+from ._plan import Plan, PlanError, load_plan
+from ._run import RunSummary, run_plan
+
+__all__ = ["Plan", "PlanError", "RunSummary", "load_plan", "run_plan"]
