@@ -11,6 +11,7 @@ import typer
 
 from .. import __version__
 from ._audit import audit
+from ._bench import bench
 from ._cluster import cluster
 from ._convert import convert, info
 from ._demo import demo
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 for command in (cluster, audit, info, convert, demo):
     app.command(epilog=EXIT_CODES)(command)
+app.add_typer(bench)
 
 
 def _print_version(wanted: bool) -> None:
