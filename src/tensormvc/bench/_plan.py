@@ -346,7 +346,7 @@ def _note(entry: Any, number: int) -> Note:
 
 
 def _rates(read: Mapping[str, Any]) -> tuple[float, ...]:
-    rates = _list(read, "shuffle_rates", [1.0])
+    rates = _list(read, "shuffle_rates") if "shuffle_rates" in read else [1.0]
     for rate in rates:
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
             raise PlanError(f"shuffle_rates: {rate!r} is not a number from 0 to 1")

@@ -95,30 +95,26 @@ class Store:
         self.path = Path(path)
         if must_exist and not self.path.is_file():
             raise StoreError(f"{path}: there is no such file of results")
-        self._connection = self._connect()
         self.holder = uuid.uuid4().hex
         self._held: set[str] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
             self._prepare()
+        except sqlite3.OperationalError:
+            self._connection.close()
+            raise
         except sqlite3.DatabaseError as error:
             self._connection.close()
-            if isinstance(error, sqlite3.OperationalError):
-                raise
             raise StoreError(f"{path} is not a file of results: {error}") from error
         except StoreError:
             self._connection.close()
             raise
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
-        connection.execute(f"PRAGMA busy_timeout = {int(1000 * _BUSY_SECONDS)}")
-        connection.execute("PRAGMA synchronous = FULL")
-        return connection
-
     def _prepare(self) -> None:
+        self._connection.execute("PRAGMA synchronous = FULL")
         self._use_wal()
         with self._transaction() as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -277,7 +273,7 @@ class Store:
 
     def _beat(self) -> None:
         """Say, from time to time, that the holder of the claims is still there."""
-        connection = self._connect()
+        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
             while not self._stop.wait(_HEARTBEAT):
                 with self._lock:
