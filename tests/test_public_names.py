@@ -22,7 +22,7 @@ NAMES = {
         *["singular_values", "surrogate_norm", "t_identity", "t_product", "t_transpose", "tensor_rank", "transform"],
     ],
     "tensormvc.audit": ["OrderAudit", "ShuffleSweep", "audit_order", "shuffle_sweep"],
-    "tensormvc.bench": ["Plan", "PlanError", "RunSummary", "load_plan", "run_plan", "write_bench_report"],
+    "tensormvc.bench": ["Plan", "RunSummary", "load_plan", "run_plan", "write_bench_report"],
     "tensormvc.datasets": [
         *["DataError", "Dataset", "RowSource", "describe", "load_dataset", "load_digits_views", "load_views"],
         *["make_multiview", "save_labels", "save_views", "shuffle_samples"],

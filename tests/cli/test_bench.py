@@ -35,7 +35,7 @@ def test_help(command, run_script):
     assert ended.out.endswith("\nFalse\n")
 
 
-def test_run_and_report(plan, run, tmp_path):
+def test_run(plan, run, tmp_path):
     ended = run("bench", "run", plan, "--dry-run")
     assert (ended.code, ended.out) == (0, "plan: 0 of 2 fits, time left not known yet\n")
     assert not (tmp_path / "plan.sqlite").exists()
@@ -43,6 +43,10 @@ def test_run_and_report(plan, run, tmp_path):
     assert (found["n_fits"], found["n_before"], found["n_failed"]) == (2, 0, 0)
     ended = run("bench", "run", plan)
     assert ended.out.startswith("plan: 2 fits, 2 of them done before")
+
+
+def test_report(plan, run, tmp_path):
+    assert run("bench", "run", plan).code == 0
     ended = run("bench", "report", "plan.sqlite", "-o", "deep/report", "--json")
     assert (ended.code, ended.err) == (0, "")
     names = [name.rpartition("/")[2] for name in json.loads(ended.out)["files"]]
@@ -51,7 +55,6 @@ def test_run_and_report(plan, run, tmp_path):
     ended = run("bench", "report", "plan.sqlite", "-o", "deep/report")
     assert ended.code == 4
     assert "pass --force" in ended.err
-    assert run("bench", "report", "plan.sqlite", "-o", "deep/report", "--force").code == 0
 
 
 def test_another_seed_is_another_result(plan, run, tmp_path):
@@ -62,20 +65,23 @@ def test_another_seed_is_another_result(plan, run, tmp_path):
     connection.close()
 
 
-def test_failures(plan, run, tmp_path):
+@pytest.mark.parametrize(
+    ("code", "words", "arguments"),
+    [
+        (2, "plan wrong: colour: there is no such key", ["run", "wrong.toml"]),
+        (2, "no such file; the plans by name are", ["run", "nothing.toml"]),
+        (3, "there is no data set Nowhere in .", ["run", "far.toml", "--data", "."]),
+        (3, "1 fits failed, the first with: ValueError", ["run", "broken.toml"]),
+        (4, "is not a file of results", ["run", "plan.toml", "-o", "wrong.toml"]),
+        (4, "no/where.sqlite", ["run", "plan.toml", "-o", "no/where.sqlite"]),
+        (3, "there is no such file of results", ["report", "nothing.sqlite"]),
+        (3, "is not a file of results", ["report", "wrong.toml"]),
+    ],
+)
+def test_failures(code, words, arguments, plan, run, tmp_path):
     (tmp_path / "broken.toml").write_text(BROKEN)
     (tmp_path / "wrong.toml").write_text(PLAN + "colour = 1\n")
     (tmp_path / "far.toml").write_text(PLAN.replace('{ name = "digits", n_samples = 40 }', '"Nowhere"'))
-    for code, words, *arguments in (
-        (2, "plan wrong: colour: there is no such key", "run", "wrong.toml"),
-        (2, "no such file; the plans by name are", "run", "nothing.toml"),
-        (3, "there is no data set Nowhere in .", "run", "far.toml", "--data", "."),
-        (3, "1 fits failed, the first with: ValueError", "run", "broken.toml"),
-        (4, "is not a file of results", "run", plan, "-o", "wrong.toml"),
-        (4, "no/where.sqlite", "run", plan, "-o", "no/where.sqlite"),
-        (3, "there is no such file of results", "report", "nothing.sqlite"),
-        (3, "is not a file of results", "report", "wrong.toml"),
-    ):
-        ended = run("bench", *arguments)
-        assert ended.code == code, (arguments, ended)
-        assert words in ended.err
+    ended = run("bench", *arguments)
+    assert ended.code == code
+    assert words in ended.err

@@ -47,7 +47,11 @@ def choose(browser, name, value):
 
 
 def button(browser, column):
-    return browser.execute_script(f"return {EVERY}.tHead.rows[0].cells[{column}].querySelector('button')")
+    """The button in the head of a column, in the middle of the window."""
+    return browser.execute_script(
+        f"const found = {EVERY}.tHead.rows[0].cells[{column}].querySelector('button');"
+        "found.scrollIntoView({block: 'center', behavior: 'instant'}); return found"
+    )
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -71,11 +71,16 @@ class Cell:
     default: Setting | None
     # Whether the labels enter before any selection.
     uses_labels: bool
+    # Made once: thousands of them are asked for after every fit.
+    _jobs: dict[tuple[int, int], Job] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def job(self, setting: Setting, seed: int) -> Job:
-        """Return the fit of a setting in the trial that has this seed."""
-        described = {"data": self.digest, "rate": self.rate, "permutation": seed, "seed": seed, **setting.described}
-        return Job(self.dataset, self.method, self.transform, described)
+        """Return the fit of one of the cell's settings in the trial that has this seed."""
+        place = id(setting), seed
+        if place not in self._jobs:
+            described = {"data": self.digest, "rate": self.rate, "permutation": seed, "seed": seed, **setting.described}
+            self._jobs[place] = Job(self.dataset, self.method, self.transform, described)
+        return self._jobs[place]
 
 
 def cells(plan: Plan, facts: Mapping[str, Facts]) -> list[Cell]:

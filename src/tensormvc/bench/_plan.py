@@ -113,8 +113,10 @@ class Plan:
         Share of the class-sorted samples that is permuted.
     defaults : bool
         Whether the default parameters are run, too.
-    screen_trials, screen_keep : int or None
-        All settings of a grid run in the first `screen_trials` trials; the others are for the best `screen_keep`.
+    screen_trials : int or None
+        Trials that all settings of a grid run in; None for all trials.
+    screen_keep : int or None
+        The best so many of them, by mean ACC, run in the other trials.
     notes : tuple of Note
         Remarks.
 

@@ -34,8 +34,7 @@ def write_bench_report(results: str | Path, folder: str | Path, *, force: bool =
     Examples
     --------
     >>> import tempfile, tensormvc as tm
-    >>> from functools import partial
-    from pathlib import Path
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as name:
     ...     folder = Path(name)
     ...     _ = (folder / "tiny.toml").write_text('''

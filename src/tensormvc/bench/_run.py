@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
+import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +19,9 @@ from ._fit import THREADS, environment, evaluate
 from ._plan import Plan, load_plan
 from ._store import Store, StoredPlan, count_keys
 
+# Seconds until a process that has nothing to do looks again, and between reports on several.
 _WAIT = 0.2
+_TELL = 1.0
 Progress = Callable[[int, int, str], Any]
 
 
@@ -263,10 +267,9 @@ def _start_workers(
         for worker in workers:
             worker.start()
         while any(worker.is_alive() for worker in workers):
-            workers[0].join(_WAIT)
             if progress is not None:
                 progress(*_told(outlook(plan, wanted, store, retry_before)))
-            time.sleep(_WAIT)
+            multiprocessing.connection.wait([worker.sentinel for worker in workers if worker.is_alive()], _TELL)
     finally:
         for name, value in given.items():
             if value is None:
@@ -282,6 +285,8 @@ def _start_workers(
 
 def _be_a_worker(plan: Plan, results: Path, folder: Path | None, retry_before: float, parent: int) -> None:
     """Work as one of several processes, as long as the one that started them is there."""
+    # An interrupt goes to all processes at a terminal; the one that started this one ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     loaded = {planned.name: load(planned, folder) for planned in plan.datasets}
     wanted = cells(plan, {name: data.facts for name, data in loaded.items()})
     with Store(results) as store:

@@ -85,11 +85,12 @@ def run(
     Example: tensormvc bench run smoke --jobs 2
     """
     from .. import bench as benchmark
+    from ..bench._plan import PlanError
     from ..bench._run import plan_outlook
 
     try:
         made = benchmark.load_plan(plan, seed=seed)
-    except benchmark.PlanError as error:
+    except PlanError as error:
         raise usage_error(str(error)) from error
     results = Path(f"{made.name}.sqlite") if output is None else output
     if dry_run:
