@@ -1,3 +1,4 @@
+import os
 import random
 import signal
 import sqlite3
@@ -361,3 +362,21 @@ def test_results_made_by_hand_are_complete(tmp_path):
     results = fill(tmp_path / "made.sqlite", TINY, lambda job: 0.5, facts={"digits": FACTS["NGs"]})
     assert results.n_missing == 0
     assert {metric for one in results.selected for metric in METRICS} == set(METRICS)
+
+
+def test_an_interrupt_ends_all_workers(tiny, tiny_results, tmp_path):
+    path = tmp_path / "interrupted.sqlite"
+    process = subprocess.Popen(
+        command("bench", "run", tiny, "-o", path, "--jobs", 2),
+        **{"env": ENVIRONMENT, "start_new_session": True, "stderr": subprocess.PIPE, "text": True},
+    )
+    end = time.monotonic() + 60
+    while process.poll() is None and not finished(path) and time.monotonic() < end:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    err = process.communicate(timeout=60)[1]
+    assert (process.returncode, err) == (130, "error: interrupted\n")
+    done = finished(path)
+    tm.bench.run_plan(tiny, path)
+    assert {key: finished(path)[key] for key in done} == done
+    assert contents(path) == contents(tiny_results)
