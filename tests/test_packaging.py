@@ -36,6 +36,8 @@ def test_installs_and_imports(distributions, suffix, tmp_path):
     run(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *command)
     assert (target / "tensormvc" / "py.typed").is_file()
     assert (target / "tensormvc" / "report" / "page.css").is_file()
+    for name in ("plans/smoke.toml", "paper.csv", "table.js"):
+        assert (target / "tensormvc" / "bench" / name).is_file()
     code = "import tensormvc as tm; tm.testing.check_basis('fft'); print(tm.__file__)"
     environment = {**os.environ, "PYTHONPATH": str(target)}
     assert str(target) in run(sys.executable, "-P", "-c", code, cwd=tmp_path, env=environment)

@@ -13,7 +13,7 @@ NAMES = {
         *["AGFT", "DCT", "FFT", "GFT", "Haar", "RandomOrthogonal", "ViewFFT"],
         *["GMCGraph", "SimGraph", "SumGraph", "ideal_graph"],
         *["ASRETR", "ESTMC", "GMC", "TLRLF4MVC", "TLSpNM", "TSVDMVC"],
-        *["algebra", "datasets", "diagnostics", "metrics", "penalties", "plotting", "published"],
+        *["algebra", "bench", "datasets", "diagnostics", "metrics", "penalties", "plotting", "published"],
         *["report", "shrinkage", "testing"],
         *["audit_order", "shuffle_sweep"],
     ],
@@ -22,6 +22,7 @@ NAMES = {
         *["singular_values", "surrogate_norm", "t_identity", "t_product", "t_transpose", "tensor_rank", "transform"],
     ],
     "tensormvc.audit": ["OrderAudit", "ShuffleSweep", "audit_order", "shuffle_sweep"],
+    "tensormvc.bench": ["Plan", "RunSummary", "load_plan", "run_plan", "write_bench_report"],
     "tensormvc.datasets": [
         *["DataError", "Dataset", "RowSource", "describe", "load_dataset", "load_digits_views", "load_views"],
         *["make_multiview", "save_labels", "save_views", "shuffle_samples"],

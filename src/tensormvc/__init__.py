@@ -4,7 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import algebra, datasets, diagnostics, metrics, penalties, plotting, published, report, shrinkage, testing
+    from . import (
+        algebra,
+        bench,
+        datasets,
+        diagnostics,
+        metrics,
+        penalties,
+        plotting,
+        published,
+        report,
+        shrinkage,
+        testing,
+    )
     from .audit import audit_order, shuffle_sweep
     from .bases import AGFT, DCT, FFT, GFT, Haar, RandomOrthogonal, ViewFFT
     from .graphs import GMCGraph, SimGraph, SumGraph, ideal_graph
@@ -31,6 +43,7 @@ __all__ = [
     "ViewFFT",
     "algebra",
     "audit_order",
+    "bench",
     "datasets",
     "diagnostics",
     "ideal_graph",

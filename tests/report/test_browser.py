@@ -6,9 +6,7 @@ which nothing here is skipped. TENSORMVC_SCREENSHOTS names a folder for the scre
 
 import base64
 import http.server
-import json
 import os
-import shutil
 import threading
 from pathlib import Path
 
@@ -16,66 +14,16 @@ import pytest
 
 import tensormvc as tm
 
-ROOT = Path(__file__).parents[2]
+from .conftest import requests, show
+
 SCHEMES = ["light", "dark"]
 WIDTHS = [390, 1280]
-HEIGHT = 900
-
-
-def absent(reason):
-    (pytest.fail if os.environ.get("TENSORMVC_NEED_BROWSER") else pytest.skip)(reason)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    try:
-        from selenium import webdriver
-    except ImportError:
-        absent("selenium is not installed (extra 'test')")
-    program, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
-    if not (program and driver):
-        absent("no Chromium with its driver (Debian: apt-get install chromium chromium-driver)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    profile = tmp_path_factory.mktemp("profile")
-    for argument in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}"):
-        options.add_argument(argument)
-    if os.geteuid() == 0:  # Chromium refuses its sandbox to root
-        options.add_argument("--no-sandbox")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    chromium = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield chromium
-    chromium.quit()
-
-
-@pytest.fixture(scope="module")
-def axe():
-    folders = [Path(os.environ.get("TENSORMVC_AXE", "")), ROOT / ".ci" / "node_modules" / "axe-core"]
-    for folder in folders:
-        if (folder / "axe.min.js").is_file():
-            return (folder / "axe.min.js").read_text(encoding="utf-8")
-    return absent("no axe-core (npm install --prefix .ci --no-save axe-core, or its folder in TENSORMVC_AXE)")
 
 
 @pytest.fixture(scope="module", params=["digits", "hostile"])
 def path(request, tmp_path_factory):
     run = request.getfixturevalue(f"{request.param}_run")
     return tm.report.write_cluster_report(tmp_path_factory.mktemp(request.param), run)
-
-
-def show(browser, path, scheme="light", width=1280):
-    browser.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    )
-    size = {"width": width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get(path.as_uri())
-
-
-def requests(browser):
-    """The addresses that the browser asked for since the last call."""
-    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -12,6 +12,7 @@ import typer
 
 from .. import __version__
 from ._audit import audit
+from ._bench import bench
 from ._cluster import cluster
 from ._convert import convert, info
 from ._demo import demo
@@ -30,6 +31,7 @@ for command in (cluster, audit, info, convert, demo):
     # Lines of the source mean nothing on a terminal of another width.
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
     app.command(help="\n\n".join(p.replace("\n", " ") for p in paragraphs), epilog=EXIT_CODES)(command)
+app.add_typer(bench)
 
 
 def _print_version(wanted: bool) -> None:

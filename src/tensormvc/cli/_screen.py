@@ -63,8 +63,8 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def progress(title: str, total: int | None = None) -> Iterator[Callable[[int, str], None]]:
-    """Show a bar on the terminal, and yield a function of how much is done and a remark."""
+def progress(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+    """Show a bar on the terminal, and yield a function of how much is done, a remark and, if it changes, the total."""
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -77,7 +77,7 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[[int, st
     )
     with bar:
         task = bar.add_task(title, total=total, remark="")
-        yield lambda done, remark: bar.update(task, completed=done, remark=remark)
+        yield lambda done, remark, total=None: bar.update(task, completed=done, total=total, remark=remark)
 
 
 @contextmanager

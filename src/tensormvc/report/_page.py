@@ -1,4 +1,4 @@
-"""The shell of a page and what it is built from. One file, no script, nothing fetched.
+"""The shell of a page and what it is built from. One file, nothing fetched, no script but one of ours.
 
 A string is text and is escaped wherever it lands; only what these functions return is HTML. The result is
 well-formed XML, too, so that a strict parser can read it.
@@ -6,6 +6,8 @@ well-formed XML, too, so that a strict parser can read it.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import math
 import re
@@ -17,7 +19,8 @@ from typing import Any, Literal
 
 from .._files import writing
 
-# Browsers are told to fetch nothing and to run nothing, whatever a name in the data looks like.
+# Browsers are told to fetch nothing and to run nothing (but a script with the right hash), whatever a name in the data
+# looks like.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 # Characters that no HTML or XML document may hold, and those that turn the writing direction of what follows.
 _FORBIDDEN = re.compile(
@@ -142,7 +145,7 @@ class Section:
     body: Sequence[Html]
 
 
-def page(title: str, lead: Any, head: Html, sections: Sequence[Section], foot: Any) -> str:
+def page(title: str, lead: Any, head: Html, sections: Sequence[Section], foot: Any, *, script: str = "") -> str:
     """Return the document.
 
     Parameters
@@ -157,6 +160,8 @@ def page(title: str, lead: Any, head: Html, sections: Sequence[Section], foot: A
         The parts, in order; the list of contents is made from them.
     foot : text or Html
         The last line.
+    script : str, default=""
+        JavaScript that makes the page handier; it must be readable without.
     """
     style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     links = [element("li", element("a", section.title, href=f"#{section.key}")) for section in sections]
@@ -170,12 +175,16 @@ def page(title: str, lead: Any, head: Html, sections: Sequence[Section], foot: A
         )
         for section in sections
     ]
+    # Marked as plain text for XML; browsers see a comment.
+    script = script and f"//<![CDATA[\n{script}//]]>"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"{_POLICY}; script-src 'sha256-{digest}'" if script else _POLICY
     document = element(
         "html",
         element(
             "head",
             element("meta", charset="utf-8"),
-            element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+            element("meta", http_equiv="Content-Security-Policy", content=policy),
             element("meta", name="viewport", content="width=device-width, initial-scale=1"),
             element("meta", name="color-scheme", content="light dark"),
             element("title", title),
@@ -190,6 +199,7 @@ def page(title: str, lead: Any, head: Html, sections: Sequence[Section], foot: A
             element("nav", element("ul", *links), aria_label="Contents"),
             element("main", head, *parts, id="content", tabindex=-1),
             element("footer", paragraph(foot)),
+            Html(f"<script>{script}</script>" if script else ""),
         ),
         lang="en",
     )

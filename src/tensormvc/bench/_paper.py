@@ -1,0 +1,42 @@
+"""The paper's figures, as it prints them."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from ._data import OWN_FEATURES
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A figure of the paper: in percent, or in seconds."""
+
+    mean: float
+    std: float | None
+
+
+@cache
+def _figures() -> dict[tuple[str, ...], Printed]:
+    text = files(__package__).joinpath("paper.csv").read_text(encoding="utf-8")
+    return {
+        (row["table"], row["dataset"].casefold(), row["method"], row["transform"], row["metric"]): Printed(
+            float(row["mean"]), float(row["std"]) if row["std"] else None
+        )
+        for row in csv.DictReader(text.splitlines())
+    }
+
+
+def printed(table: str | None, dataset: str, method: str, transform: str, metric: str) -> Printed | None:
+    """Return what a table of the paper has in a cell, or None; features of our own stand beside the paper's.
+
+    Examples
+    --------
+    >>> printed("clustering", "MSRCv1", "t-SVD-MVC", "GFT(SimG)", "ACC")
+    Printed(mean=88.57, std=0.0)
+    """
+    if table is None:
+        return None
+    return _figures().get((table, dataset.removesuffix(OWN_FEATURES).casefold(), method, transform, metric))

@@ -1,0 +1,134 @@
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tensormvc.bench._cells import Job
+from tensormvc.bench._store import LEASE, Outcome, Store, StoredPlan, StoreError
+
+from .conftest import ENVIRONMENT, outcome
+
+JOBS = [Job("d", "m", "t", {"seed": seed}) for seed in range(3)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "results.sqlite"
+
+
+def test_a_result_comes_back(path):
+    with Store(path) as store:
+        assert store.claim(JOBS) is JOBS[0]
+        given = Outcome({"ACC": 0.1, "NMI": 0.2, "Purity": 0.3, "F-score": 0.4, "ARI": -0.5}, 2.0, 0.5, 7, True, ("w",))
+        assert store.finish(JOBS[0], given, ENVIRONMENT)
+        assert store.claim(JOBS) is JOBS[1]
+        assert store.finish(JOBS[1], Outcome(None, 1.0, error="ValueError: no"), ENVIRONMENT)
+    with Store(path, must_exist=True) as store:
+        rows = store.rows()
+        assert rows[JOBS[0].key].outcome == given
+        assert rows[JOBS[0].key].environment == ENVIRONMENT
+        assert rows[JOBS[1].key].outcome.error == "ValueError: no"
+        assert store.accuracies() == {JOBS[0].key: 0.1}
+        assert store.finished() == {JOBS[0].key, JOBS[1].key}
+        assert store.finished(retry_before=time.time()) == {JOBS[0].key}
+        assert store.claim(JOBS, retry_before=time.time()) is JOBS[1]
+
+
+def test_two_holders_get_different_jobs(path):
+    with Store(path) as a, Store(path) as b:
+        assert [a.claim(JOBS), b.claim(JOBS), a.claim(JOBS)] == JOBS
+        assert b.claim(JOBS) is None
+        assert b.n_at_work() == 3
+        assert a.finish(JOBS[0], outcome(0.5), ENVIRONMENT)
+        assert b.claim(JOBS) is None
+    with Store(path) as c:  # what was claimed and not done is free again
+        assert c.claim(JOBS) is JOBS[1]
+
+
+def steal(path, **changes):
+    connection = sqlite3.connect(path)
+    assignments = ", ".join(f"{column} = ?" for column in changes)
+    connection.execute(f"UPDATE claims SET {assignments}", list(changes.values()))
+    connection.commit()
+    connection.close()
+
+
+def dead_process():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+@pytest.mark.parametrize(
+    ("changes", "free"),
+    [
+        ({}, False),
+        ({"process": dead_process}, True),
+        ({"process": dead_process, "host": lambda: "elsewhere"}, False),
+        ({"host": lambda: "elsewhere", "heartbeat": lambda: time.time() - LEASE - 1}, True),
+        ({"heartbeat": lambda: time.time() - LEASE - 1}, True),
+        ({"heartbeat": lambda: time.time() - LEASE / 2}, False),
+    ],
+)
+def test_stale_claims(path, changes, free):
+    with Store(path) as gone, Store(path) as other:
+        gone.claim(JOBS[:1])
+        if changes:
+            steal(path, **{column: value() for column, value in changes.items()})
+        assert other.claim(JOBS[:1]) is (JOBS[0] if free else None)
+        if free:
+            # Whoever was given up stores nothing when it comes back.
+            assert not gone.finish(JOBS[0], outcome(0.1), ENVIRONMENT)
+            assert other.finish(JOBS[0], outcome(0.9), ENVIRONMENT)
+            assert other.accuracies() == {JOBS[0].key: 0.9}
+
+
+def test_claims_are_kept_alive(path, monkeypatch):
+    monkeypatch.setattr("tensormvc.bench._store._HEARTBEAT", 0.02)
+    with Store(path) as store:
+        store.claim(JOBS)
+        steal(path, heartbeat=0.0)
+        end = time.monotonic() + 10
+        while not store.n_at_work():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        (row,) = sqlite3.connect(path).execute("SELECT host, process FROM claims").fetchall()
+        assert row == (socket.gethostname(), os.getpid())
+
+
+def test_plans(path):
+    with Store(path) as store:
+        store.save_plan(StoredPlan("b", "old", 0, {}, ""))
+        store.save_plan(StoredPlan("b", "new", 1, {"d": {"digest": "x"}}, "command"))
+        store.save_plan(StoredPlan("a", "text", 0, {}, ""))
+        assert [plan.text for plan in store.plans()] == ["text", "new"]
+        assert store.plans()[1] == StoredPlan("b", "new", 1, {"d": {"digest": "x"}}, "command")
+
+
+def test_files_of_others_are_left_alone(path, tmp_path):
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.execute("PRAGMA application_id = 7")
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="another program"):
+        Store(path)
+    assert path.read_bytes() == before
+    (tmp_path / "text").write_text("no database " * 100)
+    with pytest.raises(StoreError, match="not a file of results"):
+        Store(tmp_path / "text")
+    with pytest.raises(StoreError, match="no such file"):
+        Store(tmp_path / "nowhere", must_exist=True)
+    assert not (tmp_path / "nowhere").exists()
+    with Store(tmp_path / "later"):
+        pass
+    connection = sqlite3.connect(tmp_path / "later")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StoreError, match="version 99"):
+        Store(tmp_path / "later")

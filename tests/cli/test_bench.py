@@ -1,0 +1,87 @@
+import json
+import sqlite3
+
+import pytest
+
+PLAN = """
+title = "k-means on a few digits"
+datasets = [{ name = "digits", n_samples = 40 }]
+baselines = ["kmeans-l2"]
+trials = 2
+"""
+BROKEN = """
+title = "Anchors that are no power of 2"
+datasets = [{ name = "digits", n_samples = 40 }]
+transforms = [{ name = "AGFT", n_anchors = 6 }]
+trials = 1
+
+[methods.ESTMC]
+"""
+
+
+@pytest.fixture
+def plan(tmp_path):
+    (tmp_path / "plan.toml").write_text(PLAN)
+    return "plan.toml"
+
+
+@pytest.mark.parametrize("command", ["run", "report"])
+def test_help(command, run_script):
+    ended = run_script("import atexit; atexit.register(lambda: print('numpy' in sys.modules))", "bench", command, "-h")
+    assert ended.code == 0
+    assert f"Example: tensormvc bench {command}" in ended.out
+    assert "Exit codes: 0 done" in ended.out
+    assert "--json" in ended.out
+    assert ended.out.endswith("\nFalse\n")
+
+
+def test_run(plan, run, tmp_path):
+    ended = run("bench", "run", plan, "--dry-run")
+    assert (ended.code, ended.out) == (0, "plan: 0 of 2 fits, time left not known yet\n")
+    assert not (tmp_path / "plan.sqlite").exists()
+    found = json.loads(run("bench", "run", plan, "--json").out)
+    assert (found["n_fits"], found["n_before"], found["n_failed"]) == (2, 0, 0)
+    ended = run("bench", "run", plan)
+    assert ended.out.startswith("plan: 2 fits, 2 of them done before")
+
+
+def test_report(plan, run, tmp_path):
+    assert run("bench", "run", plan).code == 0
+    ended = run("bench", "report", "plan.sqlite", "-o", "deep/report", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    names = [name.rpartition("/")[2] for name in json.loads(ended.out)["files"]]
+    assert names == ["plan.csv", "plan.tex", "settings.csv", "deviations.csv", "index.html"]
+    assert "tensormvc bench run plan.toml" in (tmp_path / "deep" / "report" / "index.html").read_text()
+    ended = run("bench", "report", "plan.sqlite", "-o", "deep/report")
+    assert ended.code == 4
+    assert "pass --force" in ended.err
+
+
+def test_another_seed_is_another_result(plan, run, tmp_path):
+    for seed in (0, 50):
+        assert run("bench", "run", plan, "--seed", seed).code == 0
+    connection = sqlite3.connect(tmp_path / "plan.sqlite")
+    assert connection.execute("SELECT count(*) FROM results").fetchone() == (4,)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "arguments"),
+    [
+        (2, "plan wrong: colour: there is no such key", ["run", "wrong.toml"]),
+        (2, "no such file; the plans by name are", ["run", "nothing.toml"]),
+        (3, "there is no data set Nowhere in .", ["run", "far.toml", "--data", "."]),
+        (3, "1 fits failed, the first with: ValueError", ["run", "broken.toml"]),
+        (4, "is not a file of results", ["run", "plan.toml", "-o", "wrong.toml"]),
+        (4, "no/where.sqlite", ["run", "plan.toml", "-o", "no/where.sqlite"]),
+        (3, "there is no such file of results", ["report", "nothing.sqlite"]),
+        (3, "is not a file of results", ["report", "wrong.toml"]),
+    ],
+)
+def test_failures(code, words, arguments, plan, run, tmp_path):
+    (tmp_path / "broken.toml").write_text(BROKEN)
+    (tmp_path / "wrong.toml").write_text(PLAN + "colour = 1\n")
+    (tmp_path / "far.toml").write_text(PLAN.replace('{ name = "digits", n_samples = 40 }', '"Nowhere"'))
+    ended = run("bench", *arguments)
+    assert ended.code == code
+    assert words in ended.err
