@@ -29,6 +29,7 @@ bench: $(VENV)/demo.stamp
 	$(PY) benchmarks/agft.py
 	$(PY) benchmarks/gmc.py
 	$(PY) benchmarks/audit.py
+	$(PY) benchmarks/methods.py
 
 venv: $(VENV)/bin/python
 

@@ -35,7 +35,7 @@ FILES = [
 # ASRETR is ESTMC with a ridge, which is off by default.
 GRIDS = {
     "ESTMC": {"basis": ["gft-sum", "agft"], "alpha": [0.05, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]},
-    "TSVDMVC": {"basis": ["gft-sum"], "lam": [0.1, 0.2, 0.5, 1.0]},
+    "TSVDMVC": {"basis": ["gft-sum"], "lam": [0.1, 0.2, 0.5, 1.0, 2.0]},
     "TLSpNM": {"basis": ["gft-sum"], "lam": [0.1, 0.2, 0.5, 1.0]},
     "TLRLF4MVC": {
         "basis": ["gft-sum"],

@@ -1,5 +1,6 @@
 """Verdicts on clusterers that are known to depend on the order of the rows, or not to."""
 
+import inspect
 import re
 import sys
 
@@ -158,6 +159,13 @@ def test_interval_of_one_pair_is_that_pair():
     assert np.isnan(mean_and_interval(np.ones((1, 1)), np.random.default_rng(0))[0])
 
 
+def test_the_first_parameters_are_those_promised():
+    parameters = inspect.signature(tm.audit_order).parameters.values()
+    promised = "estimator, views, n_permutations=20, random_state=0, y=None, sample_graph=None, n_jobs=None"
+    positional = [p.replace(annotation=p.empty) for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert ", ".join(map(str, positional)) == promised
+
+
 def test_order_and_seed_are_told_apart(few):
     views, y = few
     audit = audit_order(KMeans(10, n_init=1, random_state=3), views, n_permutations=5, y=y)
@@ -196,7 +204,6 @@ def test_frames_without_pandas_say_what_to_install(few, monkeypatch):
 
 
 def test_pictures(few):
-    pytest.importorskip("tensormvc.plotting", reason="no figures yet", exc_type=ImportError)
     plt = pytest.importorskip("matplotlib.pyplot")
     views, _ = few
     for drawn in (
@@ -250,11 +257,12 @@ def test_the_samples_that_move_are_named():
     assert len(audit.unstable_samples) == 20
 
 
-def test_cluster_counts_and_noise():
+@pytest.mark.parametrize("dtype", [int, float])
+def test_cluster_counts_and_noise(dtype):
     x = np.arange(12.0)[:, None]
 
     def cluster(rows):
-        labels = rows[:, 0].astype(int) // 4
+        labels = rows[:, 0].astype(dtype) // 4
         return np.where(rows[:, 0] == rows[0, 0], -1, labels)
 
     audit = audit_order(cluster, x, n_permutations=5)
@@ -412,6 +420,7 @@ def test_interrupts_pass():
         ({"sample_graph": np.eye(5)}, ValueError, r"sample_graph has shape \(5, 5\)"),
         ({"estimator": lambda rows: [0, 1]}, ValueError, "2 labels for 6 samples"),
         ({"estimator": lambda rows: [np.nan] * 6}, ValueError, "missing labels"),
+        ({"sample_graph": np.eye(6)}, TypeError, "unexpected keyword argument 'sample_graph'"),
         ({"views": [np.ones((6, 1)), np.ones((5, 1))]}, ValueError, "different numbers of samples"),
     ],
 )
@@ -498,5 +507,6 @@ def test_sweep_refuses_wrong_input():
         shuffle_sweep(first_row_decides, np.eye(4), n_repeats=0)
     with pytest.raises(ValueError, match="rate must be between 0 and 1"):
         shuffle_sweep(first_row_decides, np.eye(4), rates=(0, 1.5))
-    with pytest.raises(ValueError, match="rates must be a list"):
-        shuffle_sweep(first_row_decides, np.eye(4), rates=())
+    for rates in ((), 0.5):
+        with pytest.raises(ValueError, match="rates must be a list"):
+            shuffle_sweep(first_row_decides, np.eye(4), rates=rates)

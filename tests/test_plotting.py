@@ -3,6 +3,7 @@
 import inspect
 import os
 import random
+import re
 import runpy
 import subprocess
 import sys
@@ -112,6 +113,7 @@ def figures(digits, model, sweeps, energies, ratios, audits):
         "embedding, forty": lambda ax: plotting.plot_embedding(cloud, np.arange(500) % 40, ax=ax),
         "affinity": lambda ax: plotting.plot_affinity(model.affinity_, model.labels_, ax=ax),
         "affinity, unequal": lambda ax: plotting.plot_affinity(model.affinity_, [0] * 110 + [1] * 5 + [2] * 5, ax=ax),
+        "affinity, a hundred": lambda ax: plotting.plot_affinity(model.affinity_, np.arange(120) % 100, ax=ax),
         "audit": lambda ax: plotting.plot_audit(audits["dependent"], ax=ax),
         "audit, no seed": lambda ax: plotting.plot_audit(audits["not dependent, no seed"], ax=ax),
     }
@@ -121,7 +123,8 @@ FIGURES = [
     *["shuffle_sweep", "shuffle_sweep, no labels", "shuffle_by_basis", "shuffle_by_basis, eight"],
     *["spectrum", "spectrum, one line", "energy_ratio", "energy_ratio, one line"],
     *["basis", "basis, no labels", "basis, small classes", "convergence", "convergence, four residuals"],
-    *["embedding", "embedding, twenty", "embedding, forty", "affinity", "affinity, unequal", "audit", "audit, no seed"],
+    *["embedding", "embedding, twenty", "embedding, forty", "affinity", "affinity, unequal", "affinity, a hundred"],
+    *["audit", "audit, no seed"],
 ]
 
 
@@ -195,7 +198,7 @@ def test_axes_are_labelled_and_say_how_many(figures, name, monkeypatch):
     ax = figures[name](new_axes())
     assert ax.get_xlabel()
     assert ax.get_ylabel() or all(label.get_text() for label in ax.get_yticklabels())
-    assert any(character.isdigit() for character in ax.get_xlabel() + ax.get_ylabel())
+    assert re.search(r"\bof \d+|\b\d+ samples", f"{ax.get_xlabel()}\n{ax.get_ylabel()}")
     sizes = {text.get_fontsize() for text in (ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels())}
     assert min(sizes) >= 7
 
@@ -264,6 +267,11 @@ def test_sweep_without_classes_draws_agreement(digits):
     line = plotting.plot_shuffle_sweep(sweep, ax=new_axes()).lines[0]
     np.testing.assert_array_equal(line.get_ydata(), [1, 1])
     assert line.get_label() == "ARI with rate 0"
+
+
+def test_sweep_over_equal_samples_has_no_variation():
+    sweep = tm.shuffle_sweep(lambda rows: [0] * len(rows), np.ones((5, 2)), rates=(0, 1), n_repeats=1)
+    np.testing.assert_array_equal(plotting.plot_shuffle_sweep(sweep, ax=new_axes()).lines[1].get_ydata(), [0, 0])
 
 
 def test_bases_have_a_line_each(sweeps):
@@ -346,6 +354,12 @@ def test_convergence_draws_every_residual(model):
     assert len(plotting.plot_convergence(model.history_, ax=new_axes()).lines) == len(lines)
 
 
+@pytest.mark.parametrize("fitted", [tm.ESTMC(), tm.GMC(), []])
+def test_convergence_needs_a_record(fitted):
+    with pytest.raises(ValueError, match="no record of rounds"):
+        plotting.plot_convergence(fitted, ax=new_axes())
+
+
 def test_embedding_is_drawn_along_the_principal_components_of_its_centres(model):
     """Those of the samples with each replaced by the centre of its cluster; ten centres leave nothing to decide."""
     embedding, labels = model.embedding_, model.labels_
@@ -396,11 +410,13 @@ def test_embedding_does_not_depend_on_the_order_of_the_samples(digits, method):
 def test_affinity_is_sorted_by_cluster():
     affinity = np.arange(16.0).reshape(4, 4)
     order = [1, 3, 0, 2]
-    for given in (affinity, sp.csr_array(affinity), sp.coo_matrix(affinity)):
+    for given in (affinity, affinity.tolist(), sp.csr_array(affinity), sp.coo_matrix(affinity)):
         ax = plotting.plot_affinity(given, ["b", "a", "b", "a"], ax=new_axes())
         np.testing.assert_array_equal(ax.images[0].get_array(), affinity[np.ix_(order, order)])
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
     assert ax.get_ylim() == (3.5, -0.5)
+    with pytest.raises(ValueError, match="a row and a column for each sample"):
+        plotting.plot_affinity(affinity[:, :3], [0, 0, 1, 1], ax=new_axes())
 
 
 @pytest.mark.parametrize("n", [2000, 2503])
@@ -422,6 +438,15 @@ def test_affinity_of_many_samples_is_averaged_in_blocks(n):
         block = ordered[i * size : (i + 1) * size, j * size : (j + 1) * size]
         np.testing.assert_allclose(images[0][i, j], block.mean())
     assert f"{size} × {size}" in ax.figure.axes[1].get_ylabel()
+
+
+@pytest.mark.parametrize(("n_groups", "n_lines"), [(1, 0), (30, 29), (31, 0), (100, 0)])
+def test_lines_part_groups_only_where_they_leave_room(n_groups, n_lines):
+    labels = np.arange(200) % n_groups
+    affinity = plotting.plot_affinity(np.eye(200), labels, ax=new_axes())
+    assert [len(lines.get_segments()) for lines in affinity.collections] == [n_lines, n_lines]
+    basis = plotting.plot_basis(np.eye(200), labels, ax=new_axes())
+    assert [len(lines.get_segments()) for lines in basis.collections] == [n_lines]
 
 
 def test_affinity_without_links_is_drawn():

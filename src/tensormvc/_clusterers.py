@@ -184,4 +184,7 @@ def _whole_numbers(labels: Any, n_samples: int, name: str) -> NDArray[np.int64]:
     array = _as_labels(labels, f"what {name} returned")
     if len(array) != n_samples:
         raise ValueError(f"{name} returned {len(array)} labels for {n_samples} samples")
-    return array.astype(np.int64) if array.dtype.kind in "biu" else _codes(array, f"what {name} returned")
+    whole = array.dtype.kind in "biu" or (
+        array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.trunc(array))))
+    )
+    return array.astype(np.int64) if whole else _codes(array, f"what {name} returned")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ._ops import parallel_ranges
 from ._sample_random import SampleRandom
 
 _MAX_ITER = 300
@@ -40,14 +42,19 @@ def kmeans(
     """
     points = np.ascontiguousarray(points, dtype=np.float64)
     squares = np.einsum("ij,ij->i", points, points)
-    best: tuple[NDArray[np.intp], float] | None = None
-    for _ in range(n_init):
-        centres = _plus_plus(points, squares, n_clusters, random)
-        labels, inertia = _lloyd(points, squares, centres)
+    starts = [_plus_plus(points, squares, n_clusters, random) for _ in range(n_init)]
+    ends: list[tuple[NDArray[np.intp], float]] = [(np.empty(0, dtype=np.intp), np.inf)] * n_init
+
+    def run(first: int, last: int) -> None:
+        for i in range(first, last):
+            ends[i] = _lloyd(points, squares, starts[i])
+
+    parallel_ranges(run, n_init)
+    best = ends[0]
+    for end in ends[1:]:
         # Starts that end in the same place differ by rounding: the first of them stays.
-        if best is None or inertia < best[1] * (1 - 1e-10):
-            best = labels, inertia
-    assert best is not None
+        if end[1] < best[1] * (1 - 1e-10):
+            best = end
     return best
 
 
@@ -92,12 +99,15 @@ def _draw(weights: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray
 def _lloyd(
     points: NDArray[np.float64], squares: NDArray[np.float64], centres: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], float]:
-    k = len(centres)
-    labels = np.full(len(points), -1, dtype=np.intp)
+    n, k = len(points), len(centres)
+    labels = np.full(n, -1, dtype=np.intp)
+    distances = np.empty((n, k))
     for _ in range(_MAX_ITER):
-        distances = _squared_distances(points, squares, centres)
+        # Up to the squared length of each point, which decides nothing about the nearest centre.
+        np.matmul(points, -2 * centres.T, out=distances)
+        distances += np.einsum("ij,ij->i", centres, centres)
         new = np.argmin(distances, axis=1)
-        own = distances[np.arange(len(points)), new]
+        own = np.maximum(distances[np.arange(n), new] + squares, 0)
         counts = np.bincount(new, minlength=k)
         for empty in np.flatnonzero(counts == 0):
             farthest = int(np.argmax(np.where(counts[new] > 1, own, -1)))
@@ -106,6 +116,6 @@ def _lloyd(
         if np.array_equal(new, labels):
             break
         labels = new
-        sums = np.stack([np.bincount(labels, weights=column, minlength=k) for column in points.T], axis=1)
-        centres = sums / np.maximum(counts, 1)[:, None]
+        members = sp.csr_array((np.ones(n), labels, np.arange(n + 1)), shape=(n, k))
+        centres = np.asarray(members.T @ points) / np.maximum(counts, 1)[:, None]
     return labels, float(own.sum())

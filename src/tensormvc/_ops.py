@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import joblib
@@ -13,6 +14,9 @@ import numpy as np
 import scipy.fft
 import scipy.sparse
 from array_api_compat import array_namespace, device, is_numpy_namespace, is_torch_namespace
+from threadpoolctl import ThreadpoolController
+
+from ._dft import split_dft
 
 # A NumPy or PyTorch array; the array API has no common type.
 Array = Any
@@ -64,6 +68,11 @@ def thread_count() -> int:
     return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
 def parallel_ranges(work: Callable[[int, int], None], size: int, grain: int = 1) -> None:
     """Run ``work(start, stop)`` over ``range(size)`` cut into one contiguous piece a thread.
 
@@ -76,7 +85,8 @@ def parallel_ranges(work: Callable[[int, int], None], size: int, grain: int = 1)
         return
     step = grain * -(-size // (grain * n_pieces))
     starts = range(0, size, step)
-    with ThreadPoolExecutor(len(starts)) as pool:
+    # Threads that each call a BLAS with threads of its own would wait for one another.
+    with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(len(starts)) as pool:
         for future in [pool.submit(work, start, min(start + step, size)) for start in starts]:
             future.result()
 
@@ -159,8 +169,9 @@ def _along_first_axis(
 
 def rfft(array: Array, out: Array | None = None) -> Array:
     """Unnormalised half-spectrum DFT of a real array along axis 0."""
+    split = split_dft(array.shape[0], real_dtype(array)) if is_numpy_namespace(namespace(array)) else None
     return _along_first_axis(
-        lambda block: scipy.fft.rfft(block, axis=0),
+        split.forward if split else lambda block: scipy.fft.rfft(block, axis=0),
         lambda tensor: namespace(tensor).fft.rfft(tensor, axis=0),
         array,
         out,
@@ -171,8 +182,9 @@ def rfft(array: Array, out: Array | None = None) -> Array:
 
 def irfft(array: Array, n: int, out: Array | None = None) -> Array:
     """Inverse of `rfft` to `n` samples along axis 0."""
+    split = split_dft(n, real_dtype(array)) if is_numpy_namespace(namespace(array)) else None
     return _along_first_axis(
-        lambda block: scipy.fft.irfft(block, n=n, axis=0),
+        split.inverse if split else lambda block: scipy.fft.irfft(block, n=n, axis=0),
         lambda tensor: namespace(tensor).fft.irfft(tensor, n=n, axis=0),
         array,
         out,

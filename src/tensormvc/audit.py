@@ -197,7 +197,7 @@ def audit_order(
     ----------
     estimator : object with ``fit_predict``, or function
         An estimator of this package or of anybody. A function takes the views and returns labels; it is called with
-        ``random_state=`` and ``sample_graph=`` if it has parameters of these names.
+        ``random_state=`` if it has a parameter of that name.
     views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
         The data. Several views are put side by side for an estimator that is not of this package. The columns of a
         matrix of distances (``metric="precomputed"`` in scikit-learn) are permuted with its rows.
@@ -208,7 +208,7 @@ def audit_order(
     y : array of shape (n_samples,), optional
         Classes, to show accuracies beside the finding. The finding does not depend on them.
     sample_graph : array or sparse matrix of shape (n_samples, n_samples), optional
-        Handed to ``fit_predict``, permuted with the samples.
+        Handed to ``fit_predict``, or to the function, as ``sample_graph=``, permuted with the samples.
     n_jobs : int, optional
         Fits that run at once, through joblib; one by default, -1 for all processors.
     progress : function of two ints, optional
@@ -416,7 +416,7 @@ def shuffle_sweep(
     random_state : int, RandomState instance or None, default=0
         Seed of the shuffles, and of an estimator that comes with ``random_state=None``.
     sample_graph : array or sparse matrix of shape (n_samples, n_samples), optional
-        Handed to ``fit_predict``, permuted with the samples.
+        Handed to ``fit_predict``, or to the function, as ``sample_graph=``, permuted with the samples.
     n_jobs : int, optional
         Fits that run at once, through joblib; one by default, -1 for all processors.
     progress : function of two ints, optional
@@ -445,7 +445,7 @@ def shuffle_sweep(
     clusterer = Clusterer(estimator, views, sample_graph, seed)
     n = clusterer.n_samples
     y = _check_classes(y, n)
-    wanted = np.asarray(list(rates), dtype=np.float64)
+    wanted = np.asarray(rates, dtype=np.float64)
     if wanted.ndim != 1 or len(wanted) == 0:
         raise ValueError(f"rates must be a list of numbers from 0 to 1, got {rates!r}")
     rng = np.random.RandomState(seed)

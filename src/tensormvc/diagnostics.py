@@ -442,10 +442,10 @@ def equivariance_error(
     Notes
     -----
     The factor 2 is needed for a general Lipschitz map that is odd and 0 at 0. A proximal map is more: the gradient of
-    a convex function, so that D/L is firmly non-expansive (Baillon and Haddad), which puts D(A) into the ball with the
-    diameter from 0 to L·A. Two points of that ball are at most L‖A‖ apart, and so the error of a penalty is at most
-    **half** of either bound. It comes near to that where a rotation gathers r slices, each just at the threshold, in
-    one: the share 1 − 1/√r of the half.
+    a convex function, so that D/L is firmly non-expansive (Baillon and Haddad), which is to say D/L = (I + N)/2 with a
+    non-expansive N. The identity I commutes with every rotation and drops out of the error, the theorem holds for N,
+    and so the error of a penalty is at most **half** of either bound. It comes near to that where a rotation gathers r
+    slices, each just at the threshold, in one: the share 1 − 1/√r of the half.
 
     Examples
     --------

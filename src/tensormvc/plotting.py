@@ -41,6 +41,8 @@ _TEXT, _SMALL = 8, 7
 _QUALITY = ("ARI with rate 0", "accuracy (labels used)")
 # A picture of samples × samples has no more pixels a side than this.
 _MOST_PIXELS = 1000
+# Lines between more groups than this would cover what they part.
+_MOST_PARTED = 30
 
 
 def plot_shuffle_sweep(sweep: Any, *, ax: Axes | None = None) -> Axes:
@@ -73,7 +75,7 @@ def plot_shuffle_sweep(sweep: Any, *, ax: Axes | None = None) -> Axes:
     ax = _start(ax)
     labelled = sweep.accuracy is not None
     _draw_repeats(ax, sweep.rates, sweep.accuracy if labelled else sweep.ari, 0, _QUALITY[labelled])
-    _draw_repeats(ax, sweep.rates, sweep.ctv / sweep.ctv.max(), 1, "CTV / its maximum")
+    _draw_repeats(ax, sweep.rates, sweep.ctv / max(sweep.ctv.max(), np.finfo(float).tiny), 1, "CTV / its maximum")
     _legend(ax)
     return _label(ax, _rate_label(sweep), "ratio")
 
@@ -225,7 +227,7 @@ def plot_basis(basis: Any, labels: ArrayLike | None = None, *, n_components: int
         order, edges, names = _sorted_by(labels, n)
         columns = columns[order]
         _mark_groups(ax.yaxis, edges, names)
-        ax.hlines(edges[1:-1] - 0.5, -0.5, columns.shape[1] - 0.5, color="black", lw=0.4)
+        ax.hlines(_lines_between(edges), -0.5, columns.shape[1] - 0.5, color="black", lw=0.4)
         rows = f"{n} samples by class\n(labels used for display only)"
     image = ax.imshow(columns, cmap="PuOr", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
     _colourbar(ax, image, "entry / largest of its column", ticks=[-1, 0, 1])
@@ -257,6 +259,8 @@ def plot_convergence(fitted: Any, *, ax: Axes | None = None) -> Axes:
     """
     ax = _start(ax)
     history = getattr(fitted, "history_", fitted)
+    if not isinstance(history, Sequence) or not history:
+        raise ValueError(f"there is no record of rounds in {fitted!r}: fit it, or take a method that keeps history_")
     rounds = [record.iteration for record in history]
     for number, name in enumerate(history[0].residuals):
         values = np.asarray([record.residuals[name] for record in history])
@@ -330,7 +334,7 @@ def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -
     """Draw similarities between samples as an image, rows and columns sorted by cluster.
 
     More than 1000 samples are averaged in blocks of neighbouring rows and columns. Colours end at the highest of 99 %
-    of the values that are not zero and not on the diagonal.
+    of the values that are not zero and not on the diagonal. Lines part up to 30 clusters; more would hide the samples.
 
     Parameters
     ----------
@@ -354,7 +358,10 @@ def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -
     (60, 60)
     """
     ax = _start(ax)
+    affinity = affinity if hasattr(affinity, "tocoo") else np.asarray(affinity)
     n = affinity.shape[0]
+    if affinity.shape != (n, n):
+        raise ValueError(f"affinity has shape {affinity.shape}; it must have a row and a column for each sample")
     order, edges, names = _sorted_by(labels, n)
     size = -(-n // _MOST_PIXELS)
     picture = _block_means(affinity, order, size)
@@ -372,7 +379,7 @@ def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -
         interpolation="nearest",
     )
     ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
-    lines = edges[1:-1] - 0.5
+    lines = _lines_between(edges)
     ax.hlines(lines, -0.5, n - 0.5, color="white", lw=0.4)
     ax.vlines(lines, -0.5, n - 0.5, color="white", lw=0.4)
     _mark_groups(ax.xaxis, edges, names)
@@ -548,6 +555,11 @@ def _sorted_by(labels: ArrayLike, n: int) -> tuple[NDArray[np.intp], NDArray[np.
         raise ValueError(f"labels have shape {labels.shape}; there are {n} samples")
     names, counts = np.unique(labels, return_counts=True)
     return np.argsort(labels, kind="stable"), np.concatenate([[0], np.cumsum(counts)]), names.tolist()
+
+
+def _lines_between(edges: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return where lines part the groups of an image: between all of them, or nowhere if there are many."""
+    return np.asarray(edges[1:-1] - 0.5 if len(edges) <= _MOST_PARTED + 1 else [], dtype=float)
 
 
 def _mark_groups(axis: Any, edges: NDArray[np.intp], names: list[Any]) -> None:

@@ -107,6 +107,11 @@ def test_back_into_obs(run, data, tmp_path):
     assert (tmp_path / "cells.h5mu").read_bytes() == before
     assert run("cluster", "cells.h5mu", "-k", 3, "-o", "cells.h5mu", "--force").code == 0
     assert mudata.read_h5mu(tmp_path / "cells.h5mu").obs["cluster"].astype(int).tolist() == wanted.tolist()
+    # A column that is there, or cannot be, is refused before anything is computed.
+    for column, code, message in (("cluster", 4, "has a column 'cluster'"), ("a/b", 2, "'a/b' cannot be the name")):
+        ended = run("cluster", "cells.h5mu", "-k", 3, "-o", "new.h5mu", "--column", column, "--param", "max_iter=0")
+        assert (ended.code, message in ended.err) == (code, True), ended.err
+    assert run("cluster", "nowhere.h5mu", "-k", 3, "-o", "new.h5mu").code == 3
 
 
 def test_page(run, digits, tmp_path):
@@ -121,6 +126,13 @@ def test_page(run, digits, tmp_path):
     ended = run("cluster", digits, "-k", 10, "-o", "other.csv", "--report", "a/page")
     assert (ended.code, (tmp_path / "other.csv").exists()) == (4, False)
     assert page.read_text(encoding="utf-8") == text
+
+
+def test_features_of_our_own_are_named(run, digits, tmp_path):
+    (tmp_path / digits).rename(tmp_path / "digits_recomputed.npz")
+    for arguments in (["cluster", "-o", "labels.csv"], ["audit", "--orders", 2]):
+        ended = run(*arguments, "digits_recomputed.npz", "-k", 10)
+        assert "The features were computed anew: results are not those of the published data set." in ended.out
 
 
 def test_a_result_that_depends_on_the_order_is_called_so(run, digits):

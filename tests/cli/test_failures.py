@@ -38,7 +38,10 @@ NOBODY = 65534
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--labels", "y", "--no-labels"], "exclude each other"),
         (["convert", "digits.npz", "out.csv"], "the ending must be"),
         (["convert", "digits.npz", "digits.npz", "--force"], "is the file that is read"),
+        (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--column", "sample"], "holds the ids"),
+        (["cluster", "digits.npz", "-k", "3", "-o", "-", "--column", "sample"], "holds the ids"),
         (["audit", "digits.npz", "-k", "3", "--plot", "a.csv"], "the ending must be one of"),
+        (["audit", "digits.npz", "-k", "3", "--jobs", "0"], "--jobs 0"),
         (["frobnicate"], "No such command"),
     ],
 )

@@ -35,6 +35,13 @@ def test_wrong_arguments(arguments, message, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["l.csv", "l.tsv", "l.parquet"])
+def test_the_column_of_ids_is_not_that_of_the_labels(name, tmp_path):
+    with pytest.raises(ValueError, match="'sample' holds the ids"):
+        save_labels(tmp_path / name, [0, 1], column="sample")
+    assert list(tmp_path.iterdir()) == []
+
+
 def read_column(path, name):
     with h5py.File(path) as file:
         group = file["obs"][name]

@@ -51,6 +51,16 @@ def test_every_form_of_input_gives_the_same_labels(cls):
 
 
 @quiet
+@pytest.mark.parametrize("dims", [(5, 4), (50, 4)], ids=["narrow", "wide"])
+@pytest.mark.parametrize("cls", ALL)
+def test_tensors_of_pytorch_give_the_same_labels(cls, dims):
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra 'torch')")
+    views, _ = blobs(dims=dims)
+    expected = make(cls).fit_predict(views)
+    np.testing.assert_array_equal(make(cls).fit_predict([torch.asarray(view) for view in views]), expected)
+
+
+@quiet
 @pytest.mark.parametrize("cls", ALL)
 def test_clone_pickle_and_attributes(cls):
     views, _ = blobs()
@@ -226,6 +236,13 @@ def test_single_precision_stays_single(cls):
     model = make(cls, keep="all").fit([view.astype(np.float32) for view in views])
     assert model.representation_.dtype == np.float32
     assert np.isfinite(model.embedding_).all()
+
+
+def test_memory_of_too_many_anchors_is_predicted():
+    views, _ = blobs()
+    for cls in (tm.ASRETR, tm.ESTMC):
+        with pytest.raises(MemoryError, match="n_latent=1000000"):
+            make(cls, n_latent=1_000_000).fit(views)
 
 
 def test_memory_is_predicted():

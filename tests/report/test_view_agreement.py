@@ -34,6 +34,7 @@ def data():
 def test_numbers_against_brute_force(data):
     views, labels = data
     found = agreement(views, labels)
+    assert sorted(found.rows) == list(range(60))
     total = np.zeros((60, 60))
     for view, within, silhouette in zip(views, found.within, found.silhouette, strict=True):
         share, links = brute_force(view, labels, found.n_neighbors)
@@ -41,7 +42,7 @@ def test_numbers_against_brute_force(data):
         assert within == pytest.approx(share, abs=1e-15)
         unit = view / np.linalg.norm(view, axis=1, keepdims=True)
         assert silhouette == pytest.approx(silhouette_score(unit, labels), abs=1e-12)
-    assert np.array_equal(found.graph.toarray(), total)
+    assert np.array_equal(found.graph.toarray(), total[np.ix_(found.rows, found.rows)])
     same = labels[:, None] == labels[None]
     assert found.chance == pytest.approx((same.sum() - 60) / (60 * 59))
     assert found.within[0] > 0.7 > found.chance + 0.2 > found.within[1]
@@ -72,10 +73,11 @@ def test_missing_samples_do_not_count(data, store):
     holes = views[0].copy()
     holes[::4] = np.nan
     present = np.flatnonzero(~np.isnan(holes[:, 0]))
-    found = agreement([store(holes)], labels)
+    found, other = agreement([store(holes), views[1]], labels), agreement(views[1:], labels)
     share, _ = brute_force(holes[present], labels[present], found.n_neighbors)
-    assert found.within[0] == pytest.approx(share, abs=1e-15)
-    assert found.graph[[0]].sum() == 0
+    assert found.within == pytest.approx([share, other.within[0]], abs=1e-15)
+    links = [part.graph.sum(axis=1)[np.argsort(part.rows)] for part in (found, other)]
+    assert np.array_equal(np.flatnonzero(links[0] > links[1]), present)
 
 
 def test_a_view_without_samples_says_nothing(data):
@@ -99,8 +101,19 @@ def test_many_samples_are_drawn_from(data, monkeypatch):
     views, labels = data
     monkeypatch.setattr(_view_agreement, "MOST_SAMPLES", 40)
     found = agreement(views, labels)
-    assert found.rows.shape == (40,)
-    assert (np.diff(found.rows) > 0).all()
+    assert len(set(found.rows.tolist())) == len(found.rows) == 40
     share, _ = brute_force(views[0][found.rows], labels[found.rows], found.n_neighbors)
     assert found.within[0] == pytest.approx(share, abs=1e-15)
-    assert np.array_equal(agreement(views, labels).rows, found.rows)
+
+
+@pytest.mark.parametrize("most", [40, 2000])
+def test_the_order_of_the_rows_changes_nothing(data, monkeypatch, most):
+    """The same samples are drawn, in the same order, so that every number is equal to the last bit."""
+    views, labels = data
+    monkeypatch.setattr(_view_agreement, "MOST_SAMPLES", most)
+    found = agreement(views, labels)
+    order = np.random.default_rng(1).permutation(60)
+    moved = agreement([view[order] for view in views], labels[order])
+    np.testing.assert_array_equal(order[moved.rows], found.rows)
+    np.testing.assert_array_equal(moved.graph.toarray(), found.graph.toarray())
+    assert (moved.within, moved.silhouette, moved.chance) == (found.within, found.silhouette, found.chance)

@@ -22,6 +22,7 @@ from ._options import (
     SamplesOption,
     Seed,
     ViewNames,
+    features_note,
     load,
     make_estimator,
     n_clusters_of,
@@ -63,6 +64,8 @@ def audit(
     """
     from .. import audit_order
 
+    if jobs == 0:
+        raise usage_error("--jobs 0: no fit could run; 1 for one at a time, -1 for all processors")
     estimator = make_estimator(method, basis, n_clusters_of(clusters), seed, param)
     if plot is not None:
         _check_plot(plot, force)
@@ -93,6 +96,7 @@ def audit(
         "order_ari_interval": found.order_ari_interval,
         "seed_ari": found.seed_ari,
         "seed_ari_interval": found.seed_ari_interval,
+        "features_note": features_note(file),
         "unstable_samples": _names(found.unstable_samples, data.sample_ids),
         "runs": found.runs,
         "plot": plot,
@@ -157,6 +161,8 @@ def _show(result: dict[str, Any]) -> None:
         screen.print(f"samples that move most: {', '.join(map(str, result['unstable_samples'][:10]))}")
     if labelled:
         screen.print("ACC uses the known classes in the file; nothing else here does.")
+    if result["features_note"] is not None:
+        screen.print(result["features_note"])
     if result["plot"] is not None:
         screen.print(f"Picture: {result['plot']}")
 

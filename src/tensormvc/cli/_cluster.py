@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -25,12 +26,13 @@ from ._options import (
     SamplesOption,
     Seed,
     ViewNames,
+    features_note,
     load,
     make_estimator,
     n_clusters_of,
     refuse_same_file,
 )
-from ._outcome import usage_error, with_outcome, writing_output
+from ._outcome import usage_error, with_outcome, working_on_data, writing_output
 from ._report import MOST_AUDITED, ORDERS, check_report, command_line, write_report
 from ._screen import collected_warnings, console, print_json, table
 
@@ -97,7 +99,7 @@ def cluster(
     from .._files import check_target
 
     n_clusters = n_clusters_of(clusters)
-    target = _check_output(file, output, as_json)
+    target = _check_output(file, output, column, as_json, force)
     estimator = make_estimator(method, basis, n_clusters, seed, param)
     with writing_output(output):
         if target is not None:
@@ -130,20 +132,26 @@ def cluster(
         _show(result, to_stderr=target is None)
 
 
-def _check_output(file: Path, output: str | None, as_json: bool) -> Path | None:
+def _check_output(file: Path, output: str | None, column: str, as_json: bool, force: bool) -> Path | None:
     """Return where the labels go (None: standard output), or refuse it before anything is computed."""
-    from ..datasets._save_labels import check_labels_path
+    from ..datasets import DataError
+    from ..datasets._save_labels import check_labels_target
 
     if output is None:
         raise usage_error("say where the labels shall go: -o labels.csv, or -o - for standard output")
+    if output == _STDOUT and as_json:
+        raise usage_error("--json and -o - would both write to standard output: give a file for the labels")
+    # Standard output takes what a device takes.
+    path = os.devnull if output == _STDOUT else output
+    with working_on_data(), writing_output(output):
+        try:
+            ending, _ = check_labels_target(path, file, column, overwrite=force)
+        except DataError:
+            raise
+        except ValueError as error:
+            raise usage_error(str(error)) from error
     if output == _STDOUT:
-        if as_json:
-            raise usage_error("--json and -o - would both write to standard output: give a file for the labels")
         return None
-    try:
-        ending = check_labels_path(output, file)
-    except ValueError as error:
-        raise usage_error(str(error)) from error
     if ending not in (".h5mu", ".h5ad"):
         refuse_same_file(file, output)
     return Path(output)
@@ -188,6 +196,7 @@ def _result(
         "cluster_sizes": np.bincount(estimator.labels_),
         "metrics": found,
         "metrics_note": None if found is None else _METRICS_NOTE,
+        "features_note": features_note(file),
         "warnings": warned,
         "seconds": round(seconds, 3),
         "version": __version__,
@@ -201,13 +210,15 @@ def _show(result: dict[str, Any], to_stderr: bool) -> None:
     rows = [(name, choice["value"], choice["reason"]) for name, choice in result["chosen"].items()]
     screen.print(table(["", "chosen", "why"], rows, left=3))
     sizes = [f"{size:,}" for size in result["cluster_sizes"].tolist()]
-    more = f", and {len(sizes) - _LISTED_SIZES} smaller ones" if len(sizes) > _LISTED_SIZES else ""
-    screen.print(f"{len(sizes)} clusters of {', '.join(sizes[:_LISTED_SIZES])}{more} samples")
+    more = f", and {len(sizes) - _LISTED_SIZES} more, none larger" if len(sizes) > _LISTED_SIZES else ""
+    screen.print(f"{len(sizes)} clusters of {', '.join(sizes[:_LISTED_SIZES])} samples{more}")
     state = "converged" if result["converged"] else "not converged"
     screen.print(f"{state} after {result['n_iter']} rounds, {result['seconds']:.1f} s")
     if result["metrics"] is not None:
         figures = ", ".join(f"{name} {value:.3f}" for name, value in result["metrics"].items())
         screen.print(f"{figures} ({result['metrics_note']})")
+    if result["features_note"] is not None:
+        screen.print(result["features_note"])
     for name in ("output", "report"):
         if result[name] is not None:
             screen.print(f"{'Labels' if name == 'output' else 'Page'}: {result[name]}")

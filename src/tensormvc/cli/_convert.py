@@ -59,7 +59,8 @@ def _show(file: Path, found: Any, ids: Any) -> None:
     if found.class_counts is not None:
         sizes = found.class_counts.values()
         order = "sorted by class: what depends on the order profits from it" if found.class_sorted else "not in order"
-        screen.print(f"{len(sizes)} known classes of {min(sizes):,} to {max(sizes):,} samples, {order}")
+        span = " to ".join(f"{size:,}" for size in sorted({min(sizes), max(sizes)}))
+        screen.print(f"{len(sizes)} known classes of {span} samples, {order}")
     if found.n_duplicates:
         screen.print(f"{found.n_duplicates:,} samples repeat an earlier one in all views")
     rows = [

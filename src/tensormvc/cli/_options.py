@@ -83,8 +83,8 @@ BasisOption = Annotated[
         "-b",
         case_sensitive=False,
         show_default=False,
-        help="Transform along the samples; auto by default: gft-sum up to 4 000 samples and agft beyond. fft, dct and "
-        "haar depend on the order of the rows.",
+        help="Transform along the samples; auto by default: gft-sum up to 4 000 samples and agft beyond. fft, dct, "
+        "haar and random depend on the order of the rows.",
     ),
 ]
 Parameters = Annotated[
@@ -139,6 +139,13 @@ def load(
             on=on,
             join=None if join is None else join.value,
         )
+
+
+def features_note(file: Path) -> str | None:
+    """Return what stands beside results on features that were computed anew, which the name of a file tells."""
+    if not file.stem.endswith("_recomputed"):
+        return None
+    return "The features were computed anew: results are not those of the published data set."
 
 
 def refuse_same_file(file: Path, output: str | Path) -> None:

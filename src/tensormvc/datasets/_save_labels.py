@@ -18,6 +18,7 @@ from ._tables import PARQUET
 
 _TEXT = {".csv": ",", ".tsv": "\t"}
 _ANNOTATED = (".h5mu", ".h5ad")
+_IDS = "sample"
 
 
 def save_labels(
@@ -63,14 +64,13 @@ def save_labels(
     <BLANKLINE>
     """
     target = Path(path)
-    ending = check_labels_path(target, source)
+    ending, obs = check_labels_target(target, source, column, overwrite=overwrite)
     values = np.asarray(labels)
     if values.ndim != 1 or values.dtype.kind not in "iu":
         raise ValueError(f"labels must be a vector of whole numbers, got {values.dtype} of shape {values.shape}")
     ids = np.arange(len(values)) if sample_ids is None else np.asarray(sample_ids)
     if ids.shape != values.shape:
         raise ValueError(f"there are {len(values)} labels for {len(ids)} sample ids")
-    obs = None if source is None or ending not in _ANNOTATED else _obs_of(source, column, overwrite)
     with writing(target, overwrite=overwrite) as place:
         if ending in _TEXT:
             with open(place, "w", encoding="utf-8", newline="") as stream:
@@ -82,8 +82,13 @@ def save_labels(
             _put_column(place, obs, ids.astype(str), values, column)
 
 
-def check_labels_path(path: StrPath, source: StrPath | None) -> str:
-    """Return the ending that tells the format, or refuse the path."""
+def check_labels_target(
+    path: StrPath, source: StrPath | None, column: str, *, overwrite: bool
+) -> tuple[str, tuple[list[str], list[str]] | None]:
+    """Return the ending that tells the format, and the samples and columns of ``obs`` where the labels go there.
+
+    A path or a column that cannot be written is refused.
+    """
     ending = ".csv" if is_special(path) else os.path.splitext(path)[1].lower()
     if ending in _ANNOTATED:
         if source is None or os.path.splitext(source)[1].lower() != ending:
@@ -91,15 +96,18 @@ def check_labels_path(path: StrPath, source: StrPath | None) -> str:
                 f"{path} is written as a copy of a {ending} file with the labels in its obs, and the samples do not "
                 f"come from one: choose .csv or .parquet"
             )
-    elif ending not in _TEXT and ending not in PARQUET:
+        return ending, _obs_of(source, column, overwrite)
+    if ending not in _TEXT and ending not in PARQUET:
         raise ValueError(f"{path}: labels are written to .csv, .tsv, .parquet, .h5mu or .h5ad")
-    return ending
+    if column == _IDS:
+        raise ValueError(f"the column {_IDS!r} holds the ids of the samples: choose another name for the labels")
+    return ending, None
 
 
 def write_text(stream: TextIO, ids: NDArray[Any], labels: NDArray[Any], column: str, delimiter: str = ",") -> None:
     """Write the table of labels as text."""
     table = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
-    table.writerow(["sample", column])
+    table.writerow([_IDS, column])
     table.writerows(zip(ids.tolist(), labels.tolist(), strict=True))
 
 
@@ -107,7 +115,7 @@ def _write_parquet(place: Path, ids: NDArray[Any], labels: NDArray[Any], column:
     arrow = require("pyarrow", "writing Parquet files")
     parquet = require("pyarrow.parquet", "writing Parquet files")
     columns = [arrow.array(ids.tolist()), arrow.array(labels.tolist(), type=arrow.int64())]
-    parquet.write_table(arrow.table(columns, names=["sample", column]), place)
+    parquet.write_table(arrow.table(columns, names=[_IDS, column]), place)
 
 
 def _obs_of(source: StrPath, column: str, overwrite: bool) -> tuple[list[str], list[str]]:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from .._kmeans import kmeans
 from .._sample_random import SampleRandom
-from .._views import Views
+from .._validation import check_memory
+from .._views import Views, on_host
 from ._admm import Schedule
 from ._anchor_representation import AnchorRepresentation, narrowed, principal_anchors
 from ._base import COUNT, POSITIVE, TensorClusterer
@@ -32,11 +33,19 @@ class AnchorRepresentationClusterer(TensorClusterer):
     }
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
-        basis = self._fit_basis(views, seed, sample_graph)
         n_latent = self.n_latent or _LATENT_PER_CLUSTER * self.n_clusters
-        single = all(array.dtype == np.float32 for array in views.arrays)
+        n, m = views.n_samples, views.n_views
+        # Z, J, W and the slices; the Gram matrix of the embedding.
+        check_memory(
+            32 * n * n_latent * m + 16 * (n_latent * m) ** 2,
+            f"{type(self).__name__} with n_latent={n_latent} on {n} samples in {m} views",
+            "take a smaller n_latent; twice the number of clusters is the default",
+        )
+        basis = self._fit_basis(views, seed, sample_graph)
+        arrays = [on_host(array) for array in views.arrays]
+        single = all(array.dtype == np.float32 for array in arrays)
         penalty, ridge = self._penalty_and_ridge()
-        parts = [narrowed(array) for array in views.arrays]
+        parts = [narrowed(array) for array in arrays]
         solver = AnchorRepresentation(
             parts,
             basis,

@@ -7,7 +7,7 @@ products of the size of the features, of F and of the transform.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ _GROWTH = 1.5
 # A residual that keeps more than this share of its last value is slow.
 _SLOW = 0.95
 _LABEL_ROUNDS = 10
+_CACHED_ROWS = 512
 _CENTRE_ROUNDS = 3
 _CENTRE_STEP = 100.0
 
@@ -203,6 +204,12 @@ class LowFrequencyCodes:
         # Of the consensus, the low-rank and the low-frequency copy: Q1, Q2, Q3.
         self.multipliers = [np.zeros_like(self.codes) for _ in range(3)]
         self._shifted = np.empty_like(self.codes)
+        # Of each view, BᵀA: what multiplies its factor in the ridge projection of its codes. The long side last, which
+        # matrix products like better.
+        self._coefficients = [
+            np.add.reduce([self.codes[rows, :, v].T @ _double(part[rows]) for rows in row_blocks(n)])
+            for v, part in enumerate(self.projections)
+        ]
         self._work: Any = None
 
     def step(self, penalties: dict[str, float]) -> Step:
@@ -210,10 +217,10 @@ class LowFrequencyCodes:
         n, d, m = self.codes.shape
         beta1, beta2, beta3 = (penalties[name] for name in ("consensus", "low_rank", "low_frequency"))
         q1, q2, q3 = self.multipliers
-        coefficients = [self._feature_coefficients(v) for v in range(m)]
+        coefficients, self._coefficients = self._coefficients, [np.zeros_like(part) for part in self._coefficients]
         spectrum = np.zeros((self.frequencies.shape[1], d * m))
         squares = np.zeros((4, m))
-        for rows in row_blocks(n):
+        for rows in _feature_blocks(n):
             codes = self._new_codes(rows, beta1, beta2, beta3, coefficients)
             squares[0] += _squares(codes - self.codes[rows])
             self.codes[rows] = codes
@@ -236,14 +243,6 @@ class LowFrequencyCodes:
         residuals = dict(zip(("consensus", "low_rank", "low_frequency"), gaps, strict=True))
         return Step(residuals | {"change": change}, stop=change)
 
-    def _feature_coefficients(self, v: int) -> NDArray[Any]:
-        """Return what multiplies the factor of view v in the ridge projection of its codes."""
-        factor = self.projections[v]
-        total = np.zeros((factor.shape[1], self.codes.shape[1]))
-        for rows in row_blocks(len(factor)):
-            total += _double(factor[rows]).T @ np.ascontiguousarray(self.codes[rows, :, v])
-        return total
-
     def _new_codes(
         self, rows: slice, beta1: float, beta2: float, beta3: float, coefficients: list[NDArray[Any]]
     ) -> NDArray[Any]:
@@ -253,9 +252,18 @@ class LowFrequencyCodes:
         for multiplier in self.multipliers:
             codes -= multiplier[rows]
         for v, factor in enumerate(self.projections):
-            codes[:, :, v] += _double(factor[rows]) @ coefficients[v]
-        codes /= beta1 + beta2 + beta3 + 1
+            features = _double(factor[rows])
+            codes[:, :, v] += (coefficients[v] @ features.T).T
+            codes[:, :, v] /= beta1 + beta2 + beta3 + 1
+            # What the next round needs, while the features are in the cache.
+            self._coefficients[v] += np.ascontiguousarray(codes[:, :, v].T) @ features
         return codes
+
+
+def _feature_blocks(n: int) -> Iterator[slice]:
+    """Yield blocks of rows whose features stay in the cache."""
+    for start in range(0, n, _CACHED_ROWS):
+        yield slice(start, min(start + _CACHED_ROWS, n))
 
 
 def ridge_factor(features: NDArray[Any], lam: float) -> NDArray[Any]:

@@ -46,9 +46,10 @@ class TLRLF4MVC(TensorClusterer):
         Number of clusters.
     basis : str or basis, default="auto"
         Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
-    lam : float, default=0.01
-        Ridge of the kernel regression. The larger, the smoother the codes are as functions of the samples.
-    gamma : float, default=0.0001
+    lam : float, default=0.001
+        Ridge of the kernel regression. The larger, the smoother the codes are as functions of the samples. This default
+        and the next two were found together, without classes (docs/defaults.md).
+    gamma : float, default=0.01
         Weight of the low rank. The larger, the more the views must agree.
     mu_max : float, default=0.01
         Cap of the penalty that ties the codes to the clusters of k-means. The larger, the more the result keeps to
@@ -108,8 +109,8 @@ class TLRLF4MVC(TensorClusterer):
         self,
         n_clusters: int = 8,
         basis: Any = "auto",
-        lam: float = 0.01,
-        gamma: float = 0.0001,
+        lam: float = 0.001,
+        gamma: float = 0.01,
         mu_max: float = 0.01,
         n_kernel_anchors: int | str = "auto",
         view_sizes: Sequence[int] | None = None,

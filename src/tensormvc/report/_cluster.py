@@ -87,7 +87,8 @@ class ClusterRun:
 def write_cluster_report(directory: str | Path, run: ClusterRun, *, force: bool = False) -> Path:
     """Write the page about a clustering: one file, which needs nothing else and no network.
 
-    Distances, silhouettes and the affinity are taken among at most 2 000 samples, drawn with a fixed seed.
+    Distances, silhouettes and the affinity are taken among at most 2 000 samples. A hash of their values draws them, so
+    that the order of the rows changes no number and no picture.
 
     Parameters
     ----------

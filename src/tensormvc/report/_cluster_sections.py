@@ -255,7 +255,7 @@ def order(run: ClusterRun) -> Section:
             ),
         )
     else:
-        verdict = callout("good", "The clusters do not depend on the order of the rows.", paragraph(audit.verdict))
+        verdict = callout("good", "Other orders of the rows gave the same clusters.", paragraph(audit.verdict))
     rows = [("Another order, same seed", *_ari(audit.order_ari, audit.order_ari_interval))]
     if audit.seed is not None:
         rows.append(("Another seed, same order", *_ari(audit.seed_ari, audit.seed_ari_interval)))
@@ -294,10 +294,16 @@ def _audit_command(run: ClusterRun) -> str:
     estimator = run.estimator
     words = ["tensormvc", "audit", run.file_name]
     words += ["--clusters", str(getattr(estimator, "n_clusters", len(np.unique(run.labels))))]
-    if type(estimator).__module__.startswith("tensormvc."):
-        words += ["--method", _kind(run).lower()]
     if isinstance(basis := getattr(estimator, "basis", None), str):
         words += ["--basis", basis]
+    if type(estimator).__module__.startswith("tensormvc."):
+        words += ["--method", _kind(run).lower()]
+        defaults = type(estimator)().get_params(deep=False)
+        for key, value in estimator.get_params(deep=False).items():
+            if key == "random_state" and value is not None:
+                words += ["--seed", str(value)]
+            elif key not in _SILENT | {"n_clusters", "basis"} and value != defaults[key]:
+                words += ["--param", f"{key}={value}"]
     return shlex.join(words)
 
 
@@ -352,4 +358,4 @@ def _ari(mean: float, interval: tuple[float, float]) -> tuple[str, str]:
 def _looked_at(found: Agreement, n_samples: int) -> str:
     if len(found.rows) == n_samples:
         return ""
-    return f"Taken among {len(found.rows):,} of the {n_samples:,} samples, drawn at random with a fixed seed."
+    return f"Taken among {len(found.rows):,} of the {n_samples:,} samples, drawn by a hash of their values."

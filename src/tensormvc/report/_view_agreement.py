@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import normalize
 
+from .._views import as_views
 from ..graphs import SumGraph
 
 N_NEIGHBORS = 10
@@ -25,7 +26,7 @@ class Agreement:
     Attributes
     ----------
     rows : ndarray of int
-        The samples that were looked at, ascending.
+        The samples that were looked at, in an order that their values decide.
     graph : csr_array
         The views' nearest-neighbour graphs over them, added up.
     n_neighbors : int
@@ -47,7 +48,7 @@ class Agreement:
 
 
 def agreement(views: list[Any], labels: NDArray[Any]) -> Agreement:
-    """Compare each view's neighbourhoods with the labels, on a sample that is drawn with a fixed seed.
+    """Compare each view's neighbourhoods with the labels, among samples that their values, not their places, choose.
 
     Parameters
     ----------
@@ -56,10 +57,8 @@ def agreement(views: list[Any], labels: NDArray[Any]) -> Agreement:
     labels : ndarray of shape (n_samples,)
         The clusters.
     """
-    n = len(labels)
-    rows = np.arange(n)
-    if n > MOST_SAMPLES:
-        rows = np.sort(np.random.default_rng(0).choice(n, MOST_SAMPLES, replace=False))
+    # The canonical order is that of a hash of the values: its beginning is a random choice that no permutation changes.
+    rows = as_views(views).order[:MOST_SAMPLES]
     labels = labels[rows]
     parts = [_present(view, rows) for view in views]
     n_neighbors = min([N_NEIGHBORS, *(len(present) - 1 for _, present in parts if len(present) > 1)])
