@@ -12,7 +12,7 @@ import typer
 
 from .. import __version__
 from ._audit import audit
-from ._bench import bench
+from ._bench import bench, report_bench, run_bench
 from ._cluster import cluster
 from ._convert import convert, info
 from ._demo import demo
@@ -27,10 +27,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EXIT_CODES,
 )
-for command in (cluster, audit, info, convert, demo):
-    # Lines of the source mean nothing on a terminal of another width.
-    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
-    app.command(help="\n\n".join(p.replace("\n", " ") for p in paragraphs), epilog=EXIT_CODES)(command)
+for group, commands in ((app, (cluster, audit, info, convert, demo)), (bench, (run_bench, report_bench))):
+    for command in commands:
+        # Lines of the source mean nothing on a terminal of another width.
+        paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+        words = "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+        group.command(command.__name__.removesuffix("_bench"), help=words, epilog=EXIT_CODES)(command)
 app.add_typer(bench)
 
 

@@ -43,9 +43,8 @@ DataFolder = Annotated[
 ]
 
 
-@bench.command(epilog=EXIT_CODES)
 @with_outcome
-def run(
+def run_bench(
     plan: Annotated[
         str,
         typer.Argument(
@@ -141,9 +140,8 @@ def _results(path: Path) -> Iterator[None]:
         raise Failure(BAD_OUTPUT, text if str(path) in text else f"{path}: {text}") from error
 
 
-@bench.command(epilog=EXIT_CODES)
 @with_outcome
-def report(
+def report_bench(
     results: Annotated[
         Path, typer.Argument(metavar="RESULTS", show_default=False, help="SQLite file that bench run has made.")
     ],
