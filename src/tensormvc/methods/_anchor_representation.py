@@ -147,11 +147,11 @@ class AnchorRepresentation:
         """
         n, latent, m = self.representation.shape
         kept, removed = (array.reshape(n, latent * m) for array in (self.representation, self.multiplier))
-        vectors = self._left_vectors(lambda block: _double(kept[block]), n_components)
+        vectors = self._left_vectors(lambda block: as_float64(kept[block]), n_components)
         missing = n_components - vectors.shape[1]
         if missing:
-            inner = self.rows.sum(lambda block: vectors[block].T @ _double(removed[block]))
-            beside = self._left_vectors(lambda block: _double(removed[block]) - vectors[block] @ inner, missing)
+            inner = self.rows.sum(lambda block: vectors[block].T @ as_float64(removed[block]))
+            beside = self._left_vectors(lambda block: as_float64(removed[block]) - vectors[block] @ inner, missing)
             vectors = np.concatenate([vectors, beside], axis=1)
         embedding = np.zeros((n, n_components))
         embedding[:, : vectors.shape[1]] = vectors
@@ -169,10 +169,6 @@ class AnchorRepresentation:
         present = values > max(_NEGLIGIBLE**2 * values[0], np.finfo(np.float64).tiny)
         scaled = vectors[:, present] / np.sqrt(values[present])
         return np.concatenate([rows_of(block) @ scaled for block in self.rows.blocks])
-
-
-def _double(rows: NDArray[Any]) -> NDArray[np.float64]:
-    return rows.astype(np.float64, copy=False)
 
 
 def narrowed(part: Any) -> Any:

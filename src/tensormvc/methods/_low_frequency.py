@@ -207,7 +207,7 @@ class LowFrequencyCodes:
         # Of each view, BᵀA: what multiplies its factor in the ridge projection of its codes. The long side last, which
         # matrix products like better.
         self._coefficients = [
-            np.add.reduce([self.codes[rows, :, v].T @ _double(part[rows]) for rows in row_blocks(n)])
+            np.add.reduce([self.codes[rows, :, v].T @ as_float64(part[rows]) for rows in row_blocks(n)])
             for v, part in enumerate(self.projections)
         ]
         self._work: Any = None
@@ -252,7 +252,7 @@ class LowFrequencyCodes:
         for multiplier in self.multipliers:
             codes -= multiplier[rows]
         for v, factor in enumerate(self.projections):
-            features = _double(factor[rows])
+            features = as_float64(factor[rows])
             codes[:, :, v] += (coefficients[v] @ features.T).T
             codes[:, :, v] /= beta1 + beta2 + beta3 + 1
             # What the next round needs, while the features are in the cache.
@@ -275,7 +275,7 @@ def ridge_factor(features: NDArray[Any], lam: float) -> NDArray[Any]:
     a = features.shape[1]
     gram = np.zeros((a, a))
     for rows in row_blocks(len(features)):
-        block = _double(features[rows])
+        block = as_float64(features[rows])
         gram += block.T @ block
     gram[np.diag_indices(a)] += lam
     try:
@@ -284,13 +284,9 @@ def ridge_factor(features: NDArray[Any], lam: float) -> NDArray[Any]:
         raise ValueError(f"lam={lam} is too small for the kernel features, which are dependent: raise it") from None
     factor = np.empty_like(features)
     for rows in row_blocks(len(features)):
-        block = _double(features[rows])
+        block = as_float64(features[rows])
         factor[rows] = solve_triangular(lower, block.T, lower=True).T
     return factor
-
-
-def _double(rows: NDArray[Any]) -> NDArray[np.float64]:
-    return rows.astype(np.float64, copy=False)
 
 
 def _ascend(multiplier: NDArray[Any], gap: NDArray[Any], beta: float) -> NDArray[np.float64]:
