@@ -30,24 +30,24 @@ def numbered_by_first(labels: NDArray[Any]) -> _Codes:
     return np.asarray(np.argsort(np.argsort(first))[codes])
 
 
-def agreement(partitions: Sequence[_Codes]) -> tuple[_Floats, _Floats]:
-    """Return the ARI of all pairs of partitions, and how much the company of each sample differs among them.
+def pairwise_ari(partitions: Sequence[_Codes], instability: _Floats | None = None) -> _Floats:
+    """Return the ARI of all pairs of partitions; on the way, how much the company of each sample differs among them.
 
     Parameters
     ----------
     partitions : sequence of arrays of shape (n_samples,)
         As `numbered_by_first` returns them.
+    instability : ndarray of shape (n_samples,), optional
+        To which is added the mean over pairs of partitions of the Jaccard distance of the two clusters that a sample
+        is in.
 
     Returns
     -------
-    aris : ndarray of shape (n_partitions, n_partitions)
+    ndarray of shape (n_partitions, n_partitions)
         1 for equal partitions, also where there is a single cluster.
-    instability : ndarray of shape (n_samples,)
-        Mean over pairs of partitions of the Jaccard distance of the two clusters that a sample is in.
     """
-    aris = np.ones((len(partitions), len(partitions)))
     if not partitions:
-        return aris, np.zeros(0)
+        return np.ones((0, 0))
     # Equal partitions are compared with the others once.
     numbers: dict[bytes, int] = {}
     which = np.array([numbers.setdefault(partition.tobytes(), len(numbers)) for partition in partitions])
@@ -57,15 +57,17 @@ def agreement(partitions: Sequence[_Codes]) -> tuple[_Floats, _Floats]:
     times = np.bincount(which)
     n = len(distinct[0])
     between = np.ones((len(distinct), len(distinct)))
-    instability = np.zeros(n)
+    n_pairs = max(len(partitions) * (len(partitions) - 1) / 2, 1)
     for a in range(len(distinct)):
         for b in range(a):
             cells, counts, union = _table(distinct[a], distinct[b], sizes[a], sizes[b])
-            ari = ari_of_pairs(_n_pairs(counts), pairs[a], pairs[b], n)
+            # The cells have n samples in all.
+            ari = ari_of_pairs((int(counts @ counts) - n) // 2, pairs[a], pairs[b], n)
             between[a, b] = between[b, a] = ari
-            # All samples of a cell have the same two clusters.
-            instability += (times[a] * times[b] * (1 - counts / union))[cells]
-    return between[np.ix_(which, which)], instability / max(len(partitions) * (len(partitions) - 1) / 2, 1)
+            if instability is not None:
+                # All samples of a cell have the same two clusters.
+                instability += (times[a] * times[b] / n_pairs * (1 - counts / union))[cells]
+    return np.asarray(between[np.ix_(which, which)])
 
 
 def _table(first: _Codes, second: _Codes, first_sizes: _Codes, second_sizes: _Codes) -> tuple[_Codes, _Codes, _Codes]:

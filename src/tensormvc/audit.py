@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import metrics
-from ._agreement import agreement, mean_and_interval, numbered_by_first
+from ._agreement import mean_and_interval, numbered_by_first, pairwise_ari
 from ._clusterers import Clusterer, run_all
 from ._validation import random_seed
 from ._views import as_views
@@ -258,14 +258,15 @@ def audit_order(
     partitions = [numbered_by_first(found) for found in labels]
     by_order = list(range(n_permutations))
     by_seed = [] if clusterer.seed is None else [0, *range(n_permutations + 1, len(tasks))]
-    order_aris, instability = agreement([partitions[i] for i in by_order])
-    seed_aris, _ = agreement([partitions[i] for i in by_seed])
+    instability = np.zeros(n)
+    order_aris = pairwise_ari([partitions[i] for i in by_order], instability)
+    seed_aris = pairwise_ari([partitions[i] for i in by_seed])
     order_ari, order_interval = mean_and_interval(order_aris, rng)
     seed_ari, seed_interval = mean_and_interval(seed_aris, rng)
     dependent = any(not np.array_equal(partitions[i], partitions[0]) for i in by_order)
     n_clusters = [int(p.max()) + 1 - int((found == _NOISE).any()) for p, found in zip(partitions, labels, strict=True)]
     accuracies = None if y is None else [metrics.clustering_accuracy(y, found) for found in labels]
-    repeat_aris, _ = agreement([partitions[0], partitions[n_permutations]])
+    repeat_aris = pairwise_ari([partitions[0], partitions[n_permutations]])
     to_first = [*order_aris[0], repeat_aris[0, 1], *(seed_aris[0, 1:] if by_seed else [])]
     runs = []
     for i, (kind, number, _, seed) in enumerate(tasks):
@@ -459,7 +460,7 @@ def shuffle_sweep(
     results = run_all(_labels_and_spectrum, [(clusterer, views, order) for order in orders], n_jobs, progress)
     labels = np.stack([result[0] for result in results])
     first = numbered_by_first(labels[0])
-    aris = np.array([agreement([first, numbered_by_first(found)])[0][0, 1] for found in labels])
+    aris = np.array([pairwise_ari([first, numbered_by_first(found)])[0, 1] for found in labels])
     accuracies = None if y is None else np.array([metrics.clustering_accuracy(y, found) for found in labels])
     return ShuffleSweep(
         name=clusterer.name,
