@@ -17,8 +17,8 @@ _DEVICE_PIECE = 2**27
 class InMemory:
     """Row blocks in this process: NumPy's by all threads, PyTorch's one after the other.
 
-    A block is worked on in pieces that the cache can hold. Blocks and pieces, and with them the rounding of sums, depend
-    on the sizes alone, not on the threads.
+    A block is worked on in pieces that the cache can hold. Blocks and pieces, and with them the rounding of sums,
+    depend on the sizes alone, not on the threads.
 
     Parameters
     ----------

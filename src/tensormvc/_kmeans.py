@@ -55,9 +55,7 @@ def kmeans(points: Any, n_clusters: int, *, n_init: int, random: SampleRandom) -
     points = contiguous(in_double(points))
     squares = sum_of_squares(points)
     tries = 2 + int(math.log(n_clusters))
-    numbers = [
-        [random.uniform_later(count) for count in [1] + [tries] * (n_clusters - 1)] for _ in range(n_init)
-    ]
+    numbers = [[random.uniform_later(count) for count in [1] + [tries] * (n_clusters - 1)] for _ in range(n_init)]
     ends: list[tuple[Any, float]] = [(None, math.inf)] * n_init
 
     def run(first: int, last: int) -> None:
@@ -119,7 +117,7 @@ def _lloyd(points: Array, squares: Array, centres: Array) -> tuple[Array, float]
     for _ in range(_MAX_ITER):
         before, labels = labels, xp.empty_like(labels)
         towards, lengths = -2 * centres.T, sum_of_squares(centres)
-        counts, sums = 0, 0
+        counts, sums = xp.zeros_like(lengths), xp.zeros_like(centres)
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
             # Up to the squared length of each point, which decides nothing about the nearest centre.
@@ -128,7 +126,8 @@ def _lloyd(points: Array, squares: Array, centres: Array) -> tuple[Array, float]
             labels[rows] = nearest = xp.argmin(distances, axis=1)
             own[rows] = xp.min(distances, axis=1)
             members = xp.astype(nearest[:, None] == numbers, xp.float64)
-            counts, sums = counts + xp.sum(members, axis=0), sums + members.T @ points[rows]
+            counts += xp.sum(members, axis=0)
+            sums += members.T @ points[rows]
         own += squares
         raise_to_zero(own)
         for empty in np.flatnonzero(on_host(counts) == 0).tolist():

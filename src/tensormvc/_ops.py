@@ -356,9 +356,9 @@ def _torch_idct(tensor: Array) -> Array:
 class SparseFactor:
     """A sparse matrix (n, k) that multiplies dense arrays of any namespace, precision and device.
 
-    The form for the last array is kept, so that a loop converts once. NumPy: rows are worked on by all threads. PyTorch:
-    blocks of rows are unpacked and multiplied as dense matrices, since k is a few hundred, which is what a device is
-    made for; it gives the same result every time, and needs no more than a block beside the entries.
+    The form for the last array is kept, so that a loop converts once. NumPy: rows are worked on by all threads.
+    PyTorch: blocks of rows are unpacked and multiplied as dense matrices, since k is a few hundred, which is what a
+    device is made for; it gives the same result every time, and needs no more than a block beside the entries.
 
     Parameters
     ----------

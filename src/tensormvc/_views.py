@@ -25,8 +25,8 @@ from ._ops import (
     in_double,
     is_array,
     is_sparse,
-    namespace,
     is_tensor,
+    namespace,
     on_host,
     placed,
     run_ranges,
@@ -262,7 +262,9 @@ def as_views(
     view_order = list(range(len(parts)))
     if not keep_view_order:
         # Equal contents in another form or type are told apart by it.
-        view_order.sort(key=lambda v: (int(contents[v].view(np.uint64)[0]), is_sparse(checked[v][0]), str(checked[v][0].dtype)))
+        view_order.sort(
+            key=lambda v: (int(contents[v].view(np.uint64)[0]), is_sparse(checked[v][0]), str(checked[v][0].dtype))
+        )
     keys = sum(_mix(h ^ content) for h, content in zip(hashes, contents, strict=True)).view(np.uint64)
     order = np.argsort(keys, kind="stable") if canonical else np.arange(lengths[0])
 

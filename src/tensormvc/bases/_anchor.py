@@ -148,7 +148,7 @@ class AGFT(DataBasis):
         squares, vectors = squares[kept][::-1], vectors[:, kept][:, ::-1]
         factor = vectors / np.sqrt(squares)
 
-        def project(count: int) -> NDArray[np.float64]:
+        def project(count: int) -> Array:
             return factor.T @ _ops.on_host(self._normalised.transpose_times(views.probes(count)))
 
         settle(-squares, factor, project)

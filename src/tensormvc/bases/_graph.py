@@ -258,10 +258,8 @@ def _dense_is_better(k: int, n: int) -> bool:
     return k + _LOOK_AHEAD >= n // 4 or n <= _DENSE_UP_TO
 
 
-def _spectrum(
-    adjacency: sp.csr_array, graph: sp.csr_array, k: int, views: Views
-) -> tuple[NDArray[np.float64], Array]:
-    """Return the k lowest eigenpairs of the Laplacian, and those that tie with the last; the vectors where the views are."""
+def _spectrum(adjacency: sp.csr_array, graph: sp.csr_array, k: int, views: Views) -> tuple[NDArray[np.float64], Array]:
+    """Return the k lowest eigenpairs of the Laplacian, and those that tie with the last, where the views are."""
     n = adjacency.shape[0]
     if not _dense_is_better(k, n):
         exact = _component_vectors(graph, views)

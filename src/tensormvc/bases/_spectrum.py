@@ -32,9 +32,7 @@ def eigenvalue_groups(values: NDArray[np.float64], tol: float = REPEATED) -> lis
     return [slice(int(a), int(b)) for a, b in zip(starts, stops, strict=True)]
 
 
-def settle(
-    values: NDArray[np.float64], vectors: Array, project: Callable[[int], Array]
-) -> None:
+def settle(values: NDArray[np.float64], vectors: Array, project: Callable[[int], Array]) -> None:
     """Settle signs and rotations of eigenvectors in place.
 
     Parameters

@@ -57,14 +57,18 @@ def bkhk(parts: list[Any], depth: int, tie_values: Array) -> list[Array]:
         rows = [_members(part, members) for part in parts]
         first, (ones, others) = _split(rows, tie_values[members], sizes, balanced=levels > 1)
         if levels == 1:
-            anchors.append([xp.reshape(xp.stack(pair, axis=1), (-1, pair[0].shape[1])) for pair in zip(ones, others, strict=True)])
+            anchors.append(
+                [xp.reshape(xp.stack(pair, axis=1), (-1, pair[0].shape[1])) for pair in zip(ones, others, strict=True)]
+            )
             continue
         members, sizes = _halves(members, sizes, first)
         together = is_tensor(tie_values) or members.shape[0] * members.shape[1] * width <= _TOGETHER
         if together and not any(map(is_sparse, parts)):
             branches.append((members, sizes, levels - 1))
         else:
-            branches.extend((members[b : b + 1, : sizes[b]], sizes[b : b + 1], levels - 1) for b in reversed(range(len(sizes))))
+            branches.extend(
+                (members[b : b + 1, : sizes[b]], sizes[b : b + 1], levels - 1) for b in reversed(range(len(sizes)))
+            )
     return [xp.concat(found) for found in zip(*anchors, strict=True)]
 
 
@@ -81,7 +85,9 @@ def _halves(members: Array, sizes: NDArray[np.intp], first: Array) -> tuple[Arra
     b, s = members.shape
     # Behind the samples of a group that is one short stands one that does not count.
     last = xp.astype(~_present(sizes, first), xp.int8)
-    ordered = xp.take_along_axis(members, xp.argsort(last * 2 + xp.astype(~first, xp.int8), axis=1, stable=True), axis=1)
+    ordered = xp.take_along_axis(
+        members, xp.argsort(last * 2 + xp.astype(~first, xp.int8), axis=1, stable=True), axis=1
+    )
     halves = np.column_stack([sizes // 2, sizes - sizes // 2])
     starts = np.column_stack([np.zeros(b, dtype=np.intp), halves[:, 0]])
     places = np.minimum(starts[:, :, None] + np.arange(halves.max()), s - 1).reshape(b, -1)

@@ -148,8 +148,9 @@ class AnchorRepresentation:
         self.tensor_j[...] = xp.permute_dims(result, (0, 2, 1))
 
     def _finish_rows(self, rows: slice, rho: float) -> list[Array]:
-        """Update W from Z + W/ρ; return the largest squared length of a row of X − ZA − E, which no rotation of the
-        features changes, and the largest row sum of |Z − J|.
+        """Update W from Z + W/ρ; return the largest squared row length of X − ZA − E and row sum of |Z − J|.
+
+        No rotation of the features changes the length.
         """
         xp = namespace(self.tensor_z)
         z, j, w = self.tensor_z[rows], self.tensor_j[rows], self.tensor_w[rows]
