@@ -41,8 +41,8 @@ _NEGLIGIBLE = 1e-3
 class AnchorRepresentation:
     """The state of the loop, and one round of it; the arrays are NumPy's, or PyTorch's on the device of the views.
 
-    E and Y are multiples of one matrix, row by row, so that only this one (n × d_v) is kept, with E = `error_share`·R
-    and Y = `multiplier_share`·R. The tensors are kept as (n, m, l), in which a sample's row of a view lies in one piece.
+    E and Y are multiples of one matrix, row by row, so that only this one (n × d_v) is kept: E = `error_share`·R and
+    Y = `multiplier_share`·R. The tensors are kept as (n, m, l), in which a sample's row of a view lies in one piece.
 
     Parameters
     ----------
