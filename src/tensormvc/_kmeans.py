@@ -13,13 +13,13 @@ from ._ops import (
     Array,
     contiguous,
     in_double,
+    inner,
     is_tensor,
     namespace,
     on_host,
     parallel_ranges,
     placed,
     raise_to_zero,
-    smallest,
     sum_of_squares,
 )
 from ._sample_random import SampleRandom
@@ -161,16 +161,16 @@ def _two_nearest(points: Array, squares: Array, centres: Array) -> tuple[Array, 
     n, k = points.shape[0], centres.shape[0]
     step = n if is_tensor(points) else max(1, _CACHED // k)
     labels = placed(np.zeros(n, dtype=np.intp), points)
-    nearest, next_nearest = xp.empty_like(squares), xp.full_like(squares, math.inf)
+    nearest, next_nearest = xp.empty_like(squares), xp.empty_like(squares)
+    places = placed(np.arange(step), points)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         distances = _squared_distances(points[rows], squares[rows], centres)
         labels[rows] = xp.argmin(distances, axis=1)
-        if k == 1:
-            nearest[rows] = distances[:, 0]
-        else:
-            two, _ = smallest(distances, 2)
-            nearest[rows], next_nearest[rows] = two[:, 0], two[:, 1]
+        own = places[: distances.shape[0]], labels[rows]
+        nearest[rows] = distances[own]
+        distances[own] = math.inf
+        next_nearest[rows] = xp.min(distances, axis=1)
     return labels, xp.sqrt(nearest), xp.sqrt(next_nearest)
 
 
@@ -185,5 +185,5 @@ def _members(labels: Array, points: Array, k: int) -> tuple[Array, Array]:
         rows = slice(start, min(start + step, n))
         members = xp.astype(labels[rows, None] == numbers, xp.float64)
         counts += xp.sum(members, axis=0)
-        sums += members.T @ points[rows]
+        sums += inner(members, points[rows])
     return counts, sums

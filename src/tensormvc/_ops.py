@@ -27,6 +27,8 @@ Array = Any
 FFT_COLUMNS = 64
 # Rows of a sparse product that are computed together: a block of the result that the cache can hold.
 SPARSE_ROWS = 1024
+# Chunks into which a device cuts a long sum of products.
+DEVICE_CHUNKS = 128
 # Bytes of a sparse matrix that are unpacked at a time.
 UNPACKED_BYTES = 128 * 2**20
 
@@ -160,6 +162,19 @@ def sum_of_squares(rows: Array) -> Array:
     if is_numpy_namespace(namespace(rows)):
         return np.einsum("ij,ij->i", rows, rows)
     return (rows * rows).sum(dim=1)
+
+
+def inner(left: Array, right: Array) -> Array:
+    """Product of the transpose of a tall matrix (n, p) with another (n, q)."""
+    if is_numpy_namespace(namespace(left)):
+        return left.T @ right
+    # A device needs many products at once: chunks of rows, then their sum, in an order of its own that never changes.
+    size = left.shape[0] // DEVICE_CHUNKS
+    if size < DEVICE_CHUNKS:
+        return left.T @ right
+    cut = size * DEVICE_CHUNKS
+    chunks = [array[:cut].unflatten(0, (DEVICE_CHUNKS, size)) for array in (left, right)]
+    return (chunks[0].mT @ chunks[1]).sum(0) + left[cut:].T @ right[cut:]
 
 
 def raise_to_zero(array: Array) -> Array:

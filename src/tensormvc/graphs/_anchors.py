@@ -217,7 +217,9 @@ def _weighted_sum(weights: Array, part: Any) -> Array:
     """Return the sums of the rows of every group with their weights."""
     if is_sparse(part):
         return np.asarray(weights[0] @ part)[None]
-    if is_tensor(part) or len(part) > 1:
+    if is_tensor(part):
+        return (part * weights[:, :, None]).sum(1)  # a product with one row would keep a device's other cores idle
+    if len(part) > 1:
         return (weights[:, None, :] @ part)[:, 0, :]
     blocks = list(row_blocks(part.shape[1]))
     sums = np.empty((len(blocks), part.shape[2]))

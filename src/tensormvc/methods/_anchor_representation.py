@@ -19,6 +19,7 @@ from .._ops import (
     Array,
     contiguous,
     in_double,
+    inner,
     is_sparse,
     is_tensor,
     leading_eigenpairs,
@@ -140,7 +141,7 @@ class AnchorRepresentation:
         for v, ((x, residual), room) in enumerate(zip(views, rooms, strict=True)):
             xp.multiply(residual, 2 * kept - 1, out=room)
             room += x
-            products.append(mu * in_double(z[:, v].T @ room))
+            products.append(mu * in_double(inner(z[:, v], room)))
         return products
 
     def _shrink(self, threshold: float) -> None:
@@ -185,8 +186,8 @@ class AnchorRepresentation:
         vectors = self._left_vectors(lambda rows: in_double(kept[rows]), n_components)
         missing = n_components - vectors.shape[1]
         if missing:
-            inner = self.rows.sum(lambda rows: vectors[rows].T @ in_double(removed[rows]))
-            beside = self._left_vectors(lambda rows: in_double(removed[rows]) - vectors[rows] @ inner, missing)
+            common = self.rows.sum(lambda rows: inner(vectors[rows], in_double(removed[rows])))
+            beside = self._left_vectors(lambda rows: in_double(removed[rows]) - vectors[rows] @ common, missing)
             none = xp.zeros((n, missing - beside.shape[1]), dtype=xp.float64, device=device(kept))
             vectors = xp.concat([vectors, beside, none], axis=1)
         return vectors
@@ -196,7 +197,7 @@ class AnchorRepresentation:
 
         def gram(rows: slice) -> Array:
             part = rows_of(rows)
-            return part.T @ part
+            return inner(part, part)
 
         total = self.rows.sum(gram)
         xp = namespace(total)
@@ -254,12 +255,12 @@ def principal_anchors(part: Any, n_latent: int, views: Views) -> Array:
 
     def gram(rows: slice) -> Array:
         some = in_double(part[rows])
-        return _dense(some.T @ some)
+        return _dense(some.T @ some) if is_sparse(some) else inner(some, some)
 
     values, vectors = leading_eigenpairs(InMemory(like, d).sum(gram), kept)
     squares = on_host(values)
     scale = max(float(squares[0]), np.finfo(np.float64).tiny)
-    settle(-squares / scale, vectors, lambda count: (in_double(part) @ vectors).T @ views.probes(count))
+    settle(-squares / scale, vectors, lambda count: inner(in_double(part) @ vectors, views.probes(count)))
     anchors[:kept] = vectors.T
     return anchors
 
