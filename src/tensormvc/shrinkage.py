@@ -157,28 +157,29 @@ def _shrink_blocks(slices: Array, penalty: Any, threshold: float, block: int) ->
     buffer = None
     for start in range(0, slices.shape[0], block):
         part = slices[start : start + block]
-        # The Gram matrix is taken on the columns: a wide slice is worked on as its transpose.
-        tall = contiguous(xp.matrix_transpose(part)) if wide else part
-        exact, filters = _filters(tall, penalty, threshold)
-        factor = _real_factor(filters, tall)
-        reals = real_view(tall)
+        # The Gram matrix is taken on the shorter side.
+        exact, filters = _filters(part, _gram_of_rows(part) if wide else _gram(part), penalty, threshold)
+        # A tall complex slice is worked on as the real matrix of its interleaved parts.
+        reals = part if wide else real_view(part)
         if buffer is None:
             buffer = xp.empty_like(reals)
-        product = matmul_into(reals, factor, buffer[: reals.shape[0]])
-        if not bool(xp.all(exact)):
-            product[~exact] = real_view(_shrink_by_svd(tall[~exact], penalty, threshold))
-        reals[...] = product
+        room = buffer[: reals.shape[0]]
         if wide:
-            part[...] = xp.matrix_transpose(tall)
+            product = matmul_into(xp.astype(filters, part.dtype, copy=False), part, room)
+        else:
+            product = matmul_into(reals, _real_factor(filters, part), room)
+        if not bool(xp.all(exact)):
+            shrunk = _shrink_by_svd(part[~exact], penalty, threshold)
+            product[~exact] = shrunk if wide else real_view(shrunk)
+        reals[...] = product
 
 
-def _filters(tall: Array, penalty: Any, threshold: float) -> tuple[Array, Array]:
-    """Return, for a stack of matrices A, where the Gram matrix is good enough, and V diag(prox(s)/s) Vᴴ."""
-    xp = namespace(tall)
-    gram = _gram(tall)
+def _filters(slices: Array, gram: Array, penalty: Any, threshold: float) -> tuple[Array, Array]:
+    """Return, for a stack of matrices, where the Gram matrix is good enough, and V diag(prox(s)/s) Vᴴ."""
+    xp = namespace(slices)
     exact = xp.all(xp.isfinite(gram), axis=(1, 2))
     if not bool(xp.all(exact)):
-        check_finite(tall, "the tensor")
+        check_finite(slices, "the tensor")
         gram = xp.where(exact[:, None, None], gram, xp.zeros_like(gram))
     squares, vectors = xp.linalg.eigh(gram)
     squares = xp.clip(squares, min=0.0)
@@ -188,7 +189,7 @@ def _filters(tall: Array, penalty: Any, threshold: float) -> tuple[Array, Array]
     underflow = finfo.smallest_normal / finfo.eps
     doubtful = squares < _GRAM_IS_EXACT**2 * largest + underflow
     if bool(xp.any(doubtful)):
-        rounding = 4 * tall.shape[2] * finfo.eps * largest + underflow
+        rounding = 4 * gram.shape[2] * finfo.eps * largest + underflow
         low = _shrink_ratio(xp.clip(squares - rounding, min=0.0), penalty, threshold)
         high = _shrink_ratio(squares + rounding, penalty, threshold)
         error = xp.sqrt(squares + rounding) * (high - low)
@@ -224,6 +225,15 @@ def _gram(tall: Array) -> Array:
     real = gram[:, re, re] + gram[:, im, im]
     imaginary = gram[:, re, im] - gram[:, im, re]
     return real + 1j * imaginary
+
+
+def _gram_of_rows(wide: Array) -> Array:
+    """Return AAᴴ of every matrix, in double precision."""
+    xp = namespace(wide)
+    kind = xp.complex128 if xp.isdtype(wide.dtype, "complex floating") else xp.float64
+    rows = xp.astype(wide, kind, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return rows @ xp.matrix_transpose(xp.conj(rows) if kind == xp.complex128 else rows)
 
 
 def _real_factor(filters: Array, tall: Array) -> Array:
