@@ -195,7 +195,7 @@ def test_row_blocks_cover_the_rows_once(n):
 def test_threads_change_no_hash(monkeypatch):
     views = random_views(n=500)
     expected = as_views(views).row_keys
-    monkeypatch.setattr("tensormvc._views._HASH_BLOCK", 64)
+    monkeypatch.setattr("tensormvc._views._BLOCK", 64)
     monkeypatch.setattr("joblib.cpu_count", lambda: 4)
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     np.testing.assert_array_equal(as_views(views).row_keys, expected)

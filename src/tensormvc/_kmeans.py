@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._ops import parallel_ranges
+from ._ops import (
+    Array,
+    contiguous,
+    in_double,
+    is_tensor,
+    namespace,
+    on_host,
+    parallel_ranges,
+    placed,
+    raise_to_zero,
+    sum_of_squares,
+)
 from ._sample_random import SampleRandom
 
 _MAX_ITER = 300
+# Distances that are computed at a time: what the cache holds.
+_CACHED = 2**15
 
 
-def kmeans(
-    points: NDArray[Any], n_clusters: int, *, n_init: int, random: SampleRandom
-) -> tuple[NDArray[np.intp], float]:
+def kmeans(points: Any, n_clusters: int, *, n_init: int, random: SampleRandom) -> tuple[NDArray[np.intp], float]:
     """Cluster points by Lloyd's rounds from several k-means++ starts; return the best labels and their inertia.
 
     Distances are matrix products, and sums over points run in their order, so that the same points in the same order
@@ -25,8 +37,8 @@ def kmeans(
 
     Parameters
     ----------
-    points : ndarray of shape (n, d)
-        The points.
+    points : array of shape (n, d)
+        The points, NumPy's or PyTorch's on any device.
     n_clusters : int
         k, at most n.
     n_init : int
@@ -40,82 +52,90 @@ def kmeans(
     inertia : float
         Sum of squared distances to the centres.
     """
-    points = np.ascontiguousarray(points, dtype=np.float64)
-    squares = np.einsum("ij,ij->i", points, points)
-    starts = [_plus_plus(points, squares, n_clusters, random) for _ in range(n_init)]
-    ends: list[tuple[NDArray[np.intp], float]] = [(np.empty(0, dtype=np.intp), np.inf)] * n_init
+    points = contiguous(in_double(points))
+    squares = sum_of_squares(points)
+    tries = 2 + int(math.log(n_clusters))
+    numbers = [[random.uniform_later(count) for count in [1] + [tries] * (n_clusters - 1)] for _ in range(n_init)]
+    ends: list[tuple[Any, float]] = [(None, math.inf)] * n_init
 
     def run(first: int, last: int) -> None:
         for i in range(first, last):
-            ends[i] = _lloyd(points, squares, starts[i])
+            ends[i] = _lloyd(points, squares, _plus_plus(points, squares, numbers[i]))
 
-    parallel_ranges(run, n_init)
+    if is_tensor(points):
+        run(0, n_init)
+    else:
+        parallel_ranges(run, n_init)
     best = ends[0]
     for end in ends[1:]:
         # Starts that end in the same place differ by rounding: the first of them stays.
         if end[1] < best[1] * (1 - 1e-10):
             best = end
-    return best
+    return on_host(best[0]).astype(np.intp, copy=False), best[1]
 
 
-def _squared_distances(
-    points: NDArray[np.float64], squares: NDArray[np.float64], centres: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _squared_distances(points: Array, squares: Array, centres: Array) -> Array:
     distances = points @ (-2 * centres.T)
-    distances += np.einsum("ij,ij->i", centres, centres)
+    distances += sum_of_squares(centres)
     distances += squares[:, None]
-    np.maximum(distances, 0, out=distances)
-    return distances
+    return raise_to_zero(distances)
 
 
-def _plus_plus(
-    points: NDArray[np.float64], squares: NDArray[np.float64], k: int, random: SampleRandom
-) -> NDArray[np.float64]:
+def _plus_plus(points: Array, squares: Array, numbers: list[Callable[[], Array]]) -> Array:
     """Draw starts far from each other: of a few candidates each, the one that leaves the least distance."""
-    tries = 2 + int(np.log(k))
-    chosen = [int(np.argmin(random.uniform(1)[:, 0]))]
+    xp = namespace(points)
+    chosen = [int(xp.argmin(numbers[0]()[:, 0]))]
     nearest = _squared_distances(points, squares, points[chosen])[:, 0]
-    for _ in range(k - 1):
-        candidates = _draw(nearest, random.uniform(tries))
-        left = np.minimum(nearest[:, None], _squared_distances(points, squares, points[candidates]))
-        pick = int(np.argmin(left.sum(axis=0)))
+    for uniform in numbers[1:]:
+        candidates = _draw(nearest, uniform())
+        left = xp.minimum(nearest[:, None], _squared_distances(points, squares, points[candidates]))
+        pick = int(xp.argmin(xp.sum(left, axis=0)))
         chosen.append(int(candidates[pick]))
         nearest = left[:, pick]
     return points[chosen]
 
 
-def _draw(weights: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.intp]:
+def _draw(weights: Array, uniform: Array) -> Array:
     """Draw a point for each column of uniform numbers, with probabilities in proportion to the weights.
 
     The first to arrive in a race of exponential times, of which each point has its own: no order of the points enters.
     """
-    times = -np.log1p(-uniform)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        times /= weights[:, None]
-    times[weights == 0] = np.inf
-    return np.asarray(np.argmin(times, axis=0))
+    xp = namespace(weights)
+    times = -xp.log1p(-uniform)
+    times /= xp.where(weights > 0, weights, xp.ones_like(weights))[:, None]
+    times[weights == 0] = math.inf
+    return xp.argmin(times, axis=0)
 
 
-def _lloyd(
-    points: NDArray[np.float64], squares: NDArray[np.float64], centres: NDArray[np.float64]
-) -> tuple[NDArray[np.intp], float]:
-    n, k = len(points), len(centres)
-    labels = np.full(n, -1, dtype=np.intp)
-    distances = np.empty((n, k))
+def _lloyd(points: Array, squares: Array, centres: Array) -> tuple[Array, float]:
+    xp = namespace(points)
+    n, k = points.shape[0], centres.shape[0]
+    step = n if is_tensor(points) else max(1, _CACHED // k)
+    numbers = placed(np.arange(k), points)
+    labels = xp.zeros_like(squares, dtype=numbers.dtype) - 1
+    own = xp.empty_like(squares)
     for _ in range(_MAX_ITER):
-        # Up to the squared length of each point, which decides nothing about the nearest centre.
-        np.matmul(points, -2 * centres.T, out=distances)
-        distances += np.einsum("ij,ij->i", centres, centres)
-        new = np.argmin(distances, axis=1)
-        own = np.maximum(distances[np.arange(n), new] + squares, 0)
-        counts = np.bincount(new, minlength=k)
-        for empty in np.flatnonzero(counts == 0):
-            farthest = int(np.argmax(np.where(counts[new] > 1, own, -1)))
-            counts[new[farthest]] -= 1
-            new[farthest], counts[empty], own[farthest] = empty, 1, 0
-        if np.array_equal(new, labels):
+        before, labels = labels, xp.empty_like(labels)
+        towards, lengths = -2 * centres.T, sum_of_squares(centres)
+        counts, sums = xp.zeros_like(lengths), xp.zeros_like(centres)
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            # Up to the squared length of each point, which decides nothing about the nearest centre.
+            distances = points[rows] @ towards
+            distances += lengths
+            labels[rows] = nearest = xp.argmin(distances, axis=1)
+            own[rows] = xp.min(distances, axis=1)
+            members = xp.astype(nearest[:, None] == numbers, xp.float64)
+            counts += xp.sum(members, axis=0)
+            sums += members.T @ points[rows]
+        own += squares
+        raise_to_zero(own)
+        for empty in np.flatnonzero(on_host(counts) == 0).tolist():
+            farthest = int(xp.argmax(xp.where(counts[labels] > 1, own, -xp.ones_like(own))))
+            old = int(labels[farthest])
+            counts[old], counts[empty], own[farthest], labels[farthest] = counts[old] - 1, 1, 0, empty
+            sums[old], sums[empty] = sums[old] - points[farthest], points[farthest]
+        if bool(xp.all(labels == before)):
             break
-        labels = new
-        members = sp.csr_array((np.ones(n), labels, np.arange(n + 1)), shape=(n, k))
-        centres = np.asarray(members.T @ points) / np.maximum(counts, 1)[:, None]
-    return labels, float(own.sum())
+        centres = sums / counts[:, None]
+    return labels, float(xp.sum(own))

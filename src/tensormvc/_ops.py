@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -12,6 +11,7 @@ from typing import Any
 import joblib
 import numpy as np
 import scipy.fft
+import scipy.linalg
 import scipy.sparse
 from array_api_compat import array_namespace, device, is_numpy_namespace, is_torch_namespace
 from threadpoolctl import ThreadpoolController
@@ -28,6 +28,8 @@ FFT_COLUMNS = 64
 FFT_NUMBERS = 2**17
 # Rows of a sparse product that are computed together: a block of the result that the cache can hold.
 SPARSE_ROWS = 1024
+# Bytes of a sparse matrix that are unpacked at a time.
+UNPACKED_BYTES = 128 * 2**20
 
 
 def namespace(*arrays: Array) -> Any:
@@ -57,6 +59,51 @@ def is_array(obj: object) -> bool:
 def is_sparse(obj: Any) -> bool:
     """Whether the object is a SciPy sparse matrix or array."""
     return bool(scipy.sparse.issparse(obj))
+
+
+def torch_device(name: Any) -> Any:
+    """Return a device of PyTorch by its name, or say clearly what is missing."""
+    try:
+        import torch
+    except ImportError:
+        raise ImportError(
+            f"device={name!r} needs PyTorch: pip install 'tensormvc[torch]', or leave device=None for NumPy"
+        ) from None
+    try:
+        found = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device={name!r} is not a device of PyTorch, such as 'cuda' or 'cpu': {error}") from None
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise RuntimeError(
+            f"device={name!r}: PyTorch {torch.__version__} finds {torch.cuda.device_count()} CUDA devices here; "
+            "leave device=None to compute with NumPy"
+        )
+    return found
+
+
+def is_tensor(array: Any) -> bool:
+    """Whether the array is a tensor of PyTorch, on whatever device: its library runs the threads by itself."""
+    return not isinstance(array, np.ndarray) and is_array(array)
+
+
+def on_host(array: Any) -> Any:
+    """Return NumPy's array of an array on whatever device; a CSR as it is."""
+    return array if is_sparse(array) or isinstance(array, np.ndarray) else np.asarray(array.detach().cpu())
+
+
+def placed(array: Any, like: Array) -> Array:
+    """Return an array of NumPy's (or one of the kind of `like`) in the namespace and on the device of `like`."""
+    xp = namespace(like)
+    if is_numpy_namespace(xp):
+        return on_host(array)
+    return xp.asarray(np.ascontiguousarray(array) if isinstance(array, np.ndarray) else array, device=device(like))
+
+
+def in_double(array: Any) -> Any:
+    """Return an array, or a CSR, as float64 where it is."""
+    if is_sparse(array) or isinstance(array, np.ndarray):
+        return array.astype(np.float64, copy=False)
+    return array.double()
 
 
 def thread_count() -> int:
@@ -91,6 +138,58 @@ def parallel_ranges(work: Callable[[int, int], None], size: int, grain: int = 1)
     with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(len(starts)) as pool:
         for future in [pool.submit(work, start, min(start + step, size)) for start in starts]:
             future.result()
+
+
+def run_ranges(work: Callable[[int, int], None], array: Array, grain: int = 1) -> None:
+    """Run ``work(start, stop)`` over the rows of an array, on all threads if it is NumPy's."""
+    if is_tensor(array):
+        work(0, array.shape[0])
+    else:
+        parallel_ranges(work, array.shape[0], grain)
+
+
+def sum_of_squares(rows: Array) -> Array:
+    """Squared length of every row of a matrix."""
+    if is_numpy_namespace(namespace(rows)):
+        return np.einsum("ij,ij->i", rows, rows)
+    return (rows * rows).sum(dim=1)
+
+
+def raise_to_zero(array: Array) -> Array:
+    """Replace negative numbers by zero, in place."""
+    if is_numpy_namespace(namespace(array)):
+        return np.maximum(array, 0, out=array)
+    return array.clamp_(min=0)
+
+
+def nearest(rows: Array, count: int) -> tuple[Array, Array]:
+    """Return the `count` smallest values of every row, ascending, and where they are."""
+    if not is_numpy_namespace(namespace(rows)):
+        return tuple(rows.topk(count, dim=1, largest=False, sorted=True))
+    where = np.argpartition(rows, count - 1, axis=1)[:, :count] if count < rows.shape[1] else None
+    values = rows if where is None else np.take_along_axis(rows, where, axis=1)
+    ranks = np.argsort(values, axis=1, kind="stable")
+    where = ranks if where is None else np.take_along_axis(where, ranks, axis=1)
+    return np.take_along_axis(values, ranks, axis=1), where
+
+
+def kth_smallest(rows: Array, k: Array) -> Array:
+    """Return the value of rank k[i], from 0 on, of every row i, as a column."""
+    if is_numpy_namespace(namespace(rows)):
+        return np.take_along_axis(np.partition(rows, np.unique(k), axis=1), k[:, None], axis=1)
+    return rows.sort(dim=1).values.gather(1, k[:, None])
+
+
+def leading_eigenpairs(symmetric: Array, count: int) -> tuple[Array, Array]:
+    """Return the largest eigenvalues of a symmetric matrix and their vectors, descending; overwrites the matrix."""
+    if is_numpy_namespace(namespace(symmetric)):
+        size = len(symmetric)
+        values, vectors = scipy.linalg.eigh(
+            symmetric, subset_by_index=[size - count, size - 1], overwrite_a=True, check_finite=False
+        )
+        return values[::-1], np.ascontiguousarray(vectors[:, ::-1])
+    values, vectors = namespace(symmetric).linalg.eigh(symmetric)
+    return values[-count:].flip(0), vectors[:, -count:].flip(1)
 
 
 def real_view(array: Array) -> Array:
@@ -260,7 +359,9 @@ def _torch_idct(tensor: Array) -> Array:
 class SparseFactor:
     """A sparse matrix (n, k) that multiplies dense arrays of any namespace, precision and device.
 
-    The form for the last array is kept, so that a loop converts once. Rows are worked on by all threads.
+    The form for the last array is kept, so that a loop converts once. NumPy: rows are worked on by all threads.
+    PyTorch: blocks of rows are unpacked and multiplied as dense matrices, since k is a few hundred, which is what a
+    device is made for; it gives the same result every time, and needs no more than a block beside the entries.
 
     Parameters
     ----------
@@ -274,28 +375,31 @@ class SparseFactor:
         self.matrix = matrix
         self.row_blocks = row_blocks
         self._key: Any = None
-        self._forms: tuple[Any, Any] = (None, None)
+        self._forms: Any = None
 
     def times(self, dense: Array, out: Array) -> Array:
         """Multiply the matrix into a dense array (k, p), into `out` (n, p)."""
-        if is_numpy_namespace(namespace(dense)):
-            matrix, _ = self._forms_like(dense)
-
-            def work(start: int, stop: int) -> None:
-                for lo in range(start, stop, SPARSE_ROWS):
-                    hi = min(lo + SPARSE_ROWS, stop)
-                    out[lo:hi] = matrix[lo:hi] @ dense
-
-            parallel_ranges(work, matrix.shape[0], SPARSE_ROWS)
+        forms = self._forms_like(dense)
+        if isinstance(forms, _TorchRows):
+            for rows in forms.blocks:
+                matmul_into(forms.unpacked(rows), dense, out[rows])
             return out
-        out[...] = self._forms_like(dense)[0] @ dense
+        matrix, _ = forms
+
+        def work(start: int, stop: int) -> None:
+            for lo in range(start, stop, SPARSE_ROWS):
+                hi = min(lo + SPARSE_ROWS, stop)
+                out[lo:hi] = matrix[lo:hi] @ dense
+
+        parallel_ranges(work, matrix.shape[0], SPARSE_ROWS)
         return out
 
     def transpose_times(self, dense: Array) -> Array:
         """Multiply the transpose into a dense array (n, p); returns (k, p)."""
-        if not is_numpy_namespace(namespace(dense)):
-            return self._forms_like(dense)[1] @ dense
-        _, transposed_blocks = self._forms_like(dense)
+        forms = self._forms_like(dense)
+        if isinstance(forms, _TorchRows):
+            return sum(forms.unpacked(rows).T @ dense[rows] for rows in forms.blocks)
+        _, transposed_blocks = forms
         partial = np.empty((len(self.row_blocks), self.matrix.shape[1], dense.shape[1]), dtype=dense.dtype)
 
         def work(start: int, stop: int) -> None:
@@ -305,31 +409,60 @@ class SparseFactor:
         parallel_ranges(work, len(self.row_blocks))
         return partial.sum(axis=0)
 
-    def _forms_like(self, array: Array) -> tuple[Any, Any]:
-        """Return the matrix, and its transpose (NumPy: by row blocks), in the type of `array`."""
+    def gram(self, like: Array) -> Array:
+        """Return the product of the transpose and the matrix, (k, k), in float64 and where `like` is."""
+        forms = self._forms_like(in_double(like))
+        if isinstance(forms, _TorchRows):
+            return sum(block.T @ block for block in map(forms.unpacked, forms.blocks))
+        matrix, transposed_blocks = forms
+        partial = [np.empty(0)] * len(self.row_blocks)
+
+        def work(start: int, stop: int) -> None:
+            for b in range(start, stop):
+                partial[b] = (transposed_blocks[b] @ matrix[self.row_blocks[b]]).toarray()
+
+        parallel_ranges(work, len(self.row_blocks))
+        return np.add.reduce(partial)
+
+    def _forms_like(self, array: Array) -> Any:
+        """Return the matrix, and its transpose by row blocks, in the type of `array`; for PyTorch, what unpacks it."""
         key = (array.dtype, device(array))
         if key != self._key:
             if is_numpy_namespace(namespace(array)):
                 matrix = self.matrix.astype(array.dtype, copy=False)
                 self._forms = matrix, [matrix[block].T for block in self.row_blocks]
             else:
-                self._forms = _torch_csr(self.matrix, array), _torch_csr(self.matrix.T.tocsr(), array)
+                self._forms = _TorchRows(self.matrix, array)
             self._key = key
         return self._forms
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"matrix": self.matrix, "row_blocks": self.row_blocks, "_key": None, "_forms": (None, None)}
+        return {"matrix": self.matrix, "row_blocks": self.row_blocks, "_key": None, "_forms": None}
 
 
-def _torch_csr(matrix: Any, like: Array) -> Array:
-    import torch
+class _TorchRows:
+    """The entries of a CSR matrix on a device, from which blocks of its rows are unpacked."""
 
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse (CSR tensor support is in beta|invariant checks)")
-        return torch.sparse_csr_tensor(
-            torch.as_tensor(matrix.indptr, dtype=torch.int64, device=like.device),
-            torch.as_tensor(matrix.indices, dtype=torch.int64, device=like.device),
-            torch.as_tensor(matrix.data, dtype=like.dtype, device=like.device),
-            size=tuple(matrix.shape),
-            check_invariants=False,
-        )
+    def __init__(self, matrix: Any, like: Array) -> None:
+        import torch
+
+        n, self.width = matrix.shape
+        step = max(1, UNPACKED_BYTES // (8 * self.width))
+        self.blocks = [slice(start, min(start + step, n)) for start in range(0, n, step)]
+        self.indptr = matrix.indptr
+        self.columns = torch.as_tensor(matrix.indices, device=like.device)
+        self.lengths = torch.as_tensor(np.diff(matrix.indptr), device=like.device)
+        self.values = torch.as_tensor(matrix.data, dtype=like.dtype, device=like.device)
+
+    def unpacked(self, rows: slice) -> Array:
+        """Return a block of rows as a dense matrix."""
+        import torch
+
+        first, last = int(self.indptr[rows.start]), int(self.indptr[rows.stop])
+        count = rows.stop - rows.start
+        places = torch.arange(0, count * self.width, self.width, device=self.values.device)
+        places = places.repeat_interleave(self.lengths[rows], output_size=last - first)
+        places += self.columns[first:last]
+        dense = self.values.new_zeros(count * self.width)
+        dense[places] = self.values[first:last]
+        return dense.reshape(count, self.width)

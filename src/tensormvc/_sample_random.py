@@ -7,10 +7,13 @@ a random start of a method is as independent of the order as the rest of it.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+import math
+from collections.abc import Callable
 
-from ._views import Views, as_float64
+import numpy as np
+
+from ._ops import Array, in_double, namespace
+from ._views import Views, row_blocks
 
 _DIRECTIONS = 8
 # Periods that a sample passes when it moves by its own length: neighbours have unrelated numbers, and rounding
@@ -31,27 +34,43 @@ class SampleRandom:
 
     def __init__(self, views: Views, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
-        self._phases = np.zeros((views.n_samples, _DIRECTIONS))
+        self._place = views.place
+        self._phases = views.place(np.zeros((views.n_samples, _DIRECTIONS)))
         for array in views.arrays:
             d = array.shape[1]
             # Views of the same width have the same directions, so that the order of the views does not matter.
             directions = np.random.default_rng([20260102, d]).standard_normal((d, _DIRECTIONS))
-            self._phases += as_float64(array) @ (_FREQUENCY * directions)
+            directions = views.place(_FREQUENCY * directions)
+            for rows in row_blocks(views.n_samples):
+                self._phases[rows] += in_double(array[rows]) @ directions
 
-    def _periods(self, count: int) -> NDArray[np.float64]:
-        mixing = self._generator.standard_normal((_DIRECTIONS, count))
-        return np.asarray(self._phases @ mixing + self._generator.uniform(size=count))
+    def _periods(self, count: int) -> Callable[[], Array]:
+        mixing, shift = self._generator.standard_normal((_DIRECTIONS, count)), self._generator.uniform(size=count)
 
-    def uniform(self, count: int) -> NDArray[np.float64]:
-        """Return numbers in [0, 1), (n_samples, count)."""
+        def compute() -> Array:
+            periods = self._phases @ self._place(mixing)
+            periods += self._place(shift)
+            return periods
+
+        return compute
+
+    def uniform_later(self, count: int) -> Callable[[], Array]:
+        """Return a function that returns numbers in [0, 1), (n_samples, count): drawn now, computed in any thread."""
         periods = self._periods(count)
-        periods -= np.floor(periods)
-        return periods
 
-    def waves(self, count: int) -> NDArray[np.float64]:
+        def compute() -> Array:
+            numbers = periods()
+            numbers -= namespace(numbers).floor(numbers)
+            return numbers
+
+        return compute
+
+    def uniform(self, count: int) -> Array:
+        """Return numbers in [0, 1), (n_samples, count), where the views are."""
+        return self.uniform_later(count)()
+
+    def waves(self, count: int) -> Array:
         """Return numbers of mean 0 and variance 1, (n_samples, count), smooth in the values of the samples."""
-        periods = self._periods(count)
-        periods *= 2 * np.pi
-        np.cos(periods, out=periods)
-        periods *= np.sqrt(2)
-        return periods
+        periods = self._periods(count)()
+        periods *= 2 * math.pi
+        return math.sqrt(2) * namespace(periods).cos(periods)

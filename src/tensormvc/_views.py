@@ -13,23 +13,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._ops import is_array, is_sparse, namespace, parallel_ranges
+from ._ops import (
+    contiguous,
+    in_double,
+    is_array,
+    is_sparse,
+    is_tensor,
+    namespace,
+    on_host,
+    placed,
+    run_ranges,
+    sum_of_squares,
+    torch_device,
+)
 from ._validation import plain_array
 
-_U64 = np.uint64
-_GOLDEN = _U64(0x9E3779B97F4A7C15)
-_MISSING = _U64(0xD1B54A32D192ED03)
-# Elements hashed at a time.
-_HASH_BLOCK = 1 << 18
+# Hashes are computed in signed integers, whose products wrap around in every array library.
+_GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+_MISSING = 0xD1B54A32D192ED03 - 2**64
+_MIX = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
+# Elements that are hashed, or scaled, at a time: what the cache holds; a device wants many.
+_BLOCK = 1 << 16
+_DEVICE_BLOCK = 1 << 25
 _MAX_PARTIAL_SUMS = 32
-_MIN_ROW_BLOCK = 4096
+_MIN_ROW_BLOCK = 256
 # Width of the cosines that `Views.probes` takes of the unit-length samples.
 _PROBE_FREQUENCY = 3.0
 
@@ -41,42 +55,42 @@ def row_blocks(n_rows: int) -> Iterator[slice]:
         yield slice(start, min(start + size, n_rows))
 
 
-def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Scramble 64-bit integers (the finaliser of SplitMix64): a bijection in which every bit matters."""
-    x = (x ^ (x >> _U64(30))) * _U64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> _U64(27))) * _U64(0x94D049BB133111EB)
-    return x ^ (x >> _U64(31))
+def _mix(x: Any) -> Any:
+    """Scramble 64-bit integers in place (the finaliser of SplitMix64): a bijection in which every bit matters."""
+    for shift, factor in _MIX:
+        x ^= (x >> shift) & (2 ** (64 - shift) - 1)
+        x *= factor
+    x ^= (x >> 31) & (2**33 - 1)
+    return x
 
 
-def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return the bit patterns of the values as float64, with one zero and one NaN."""
-    exact = np.asarray(values, dtype=np.float64) + 0.0  # -0.0 becomes 0.0
-    exact[np.isnan(exact)] = np.nan
-    return exact.view(np.uint64)
-
-
-def _row_hashes(view: Any) -> NDArray[np.uint64]:
+def _row_hashes(view: Any) -> NDArray[np.int64]:
     """Hash every row of a dense or sparse matrix; zeros add nothing, so both forms agree."""
     n, d = view.shape
-    column_keys = _mix(np.arange(1, d + 1, dtype=np.uint64) * _GOLDEN)
-    hashes = np.zeros(n, dtype=np.uint64)
+    column_keys = _mix(np.arange(1, d + 1) * _GOLDEN)
+    hashes = np.zeros(n, dtype=np.int64)
     if is_sparse(view):
         rows = np.repeat(np.arange(n), np.diff(view.indptr))
-        terms = _mix(_bits(view.data) + column_keys[view.indices])
-        terms[view.data == 0] = 0
-        np.add.at(hashes, rows, terms)
+        np.add.at(hashes, rows, _terms(view.data, column_keys[view.indices]))
         return hashes
-    step = max(1, _HASH_BLOCK // d)
+    keys = placed(column_keys, view)
+    step = max(1, (_DEVICE_BLOCK if is_tensor(view) else _BLOCK) // d)
 
     def work(start: int, stop: int) -> None:
         for lo in range(start, stop, step):
-            block = np.asarray(view[lo : min(lo + step, stop)])
-            terms = _mix(_bits(block) + column_keys)
-            terms[block == 0] = 0
-            hashes[lo : lo + len(block)] = terms.sum(axis=1, dtype=np.uint64)
+            hi = min(lo + step, stop)
+            hashes[lo:hi] = on_host(_terms(view[lo:hi], keys).sum(1))
 
-    parallel_ranges(work, n, step)
+    run_ranges(work, view, step)
     return hashes
+
+
+def _terms(values: Any, column_keys: Any) -> Any:
+    """Return the hashes of finite values with the keys of their columns, 0 for zero."""
+    bits = contiguous(in_double(values)).view(namespace(values).int64)
+    terms = _mix(bits + column_keys)
+    terms *= values != 0
+    return terms
 
 
 @dataclass(frozen=True)
@@ -130,6 +144,14 @@ class Views:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.arrays)
 
+    def place(self, values: NDArray[Any]) -> Any:
+        """Put an array of NumPy's where the views are: as it is, or as a tensor on their device."""
+        return values if is_sparse(self.arrays[0]) else placed(values, self.arrays[0])
+
+    def on_host(self) -> Views:
+        """Return the same views in NumPy's arrays."""
+        return replace(self, arrays=tuple(on_host(array) for array in self.arrays))
+
     def to_given_order(self, rows: Any) -> Any:
         """Put rows that are in working order back into the order of the input."""
         inverse = np.empty_like(self.order)
@@ -140,26 +162,31 @@ class Views:
         """Put rows that are in the order of the input into working order."""
         return rows[self.order]
 
-    def probes(self, count: int) -> NDArray[np.float64]:
+    def probes(self, count: int) -> Any:
         """Return `count` smooth generic functions of the samples, (n_samples, count), the same for every order.
 
         Sums over views of random cosines; the random directions belong to the features, not to the samples,
         so that a tiny change of the data changes them by little. They decide signs and rotations that
-        mathematics leaves open.
+        mathematics leaves open. In float64, where the views are.
         """
-        total = np.zeros((self.n_samples, count))
+        total = self.place(np.zeros((self.n_samples, count)))
+        xp = namespace(total)
         for array in self.arrays:
             d = array.shape[1]
             rng = np.random.default_rng([20260101, d])
             # One probe after the other, so that the first ones do not depend on how many there are.
-            draws = rng.standard_normal((count, d + 1))
-            total += np.cos(_PROBE_FREQUENCY * (as_float64(array) @ draws[:, :d].T + draws[:, d]))
+            draws = _PROBE_FREQUENCY * rng.standard_normal((count, d + 1))
+            directions, shifts = self.place(np.ascontiguousarray(draws[:, :d].T)), self.place(draws[:, d])
+            for rows in row_blocks(self.n_samples):
+                angles = in_double(array[rows]) @ directions
+                angles += shifts
+                total[rows] += xp.cos(angles)
         return total
 
 
 def as_float64(array: Any) -> Any:
     """Return a view as float64 on the host: a NumPy array, or CSR if it is sparse."""
-    return on_host(array).astype(np.float64, copy=False)
+    return in_double(on_host(array))
 
 
 def view_sizes_of(views: Any) -> tuple[int, int]:
@@ -182,7 +209,12 @@ def _check_lengths(lengths: list[int], names: list[str]) -> None:
 
 
 def as_views(
-    views: Any, *, view_sizes: Sequence[int] | None = None, canonical: bool = True, keep_view_order: bool = False
+    views: Any,
+    *,
+    view_sizes: Sequence[int] | None = None,
+    canonical: bool = True,
+    keep_view_order: bool = False,
+    device: Any = None,
 ) -> Views:
     """Make `Views` of any form of input.
 
@@ -198,6 +230,9 @@ def as_views(
         and tests of the mathematics, switch it off.
     keep_view_order : bool, default=False
         Whether the views stay in the order given, for a transform along the views.
+    device : str or torch.device, optional
+        Where the views go, as tensors of PyTorch; by default they go where the first tensor among them is, and stay
+        with NumPy if there is none. Sparse views become dense there.
 
     Returns
     -------
@@ -207,7 +242,11 @@ def as_views(
     if isinstance(views, Views):
         return views
     parts, names, ids = _collect(views, view_sizes)
-    checked = [_check_view(part, name) for part, name in zip(parts, names, strict=True)]
+    if device is not None:
+        device = torch_device(device)
+    else:
+        device = next((part.device for part in parts if is_tensor(part)), None)
+    checked = [_check_view(part, name, device) for part, name in zip(parts, names, strict=True)]
     lengths = [part.shape[0] for part, _ in checked]
     _check_lengths(lengths, names)
     missing = np.column_stack([mask for _, mask in checked])
@@ -215,18 +254,18 @@ def as_views(
         row = int(np.flatnonzero(missing.all(axis=1))[0])
         raise ValueError(f"sample {row} is NaN in every view: drop it")
 
-    hashes = [_row_hashes(on_host(part)) for part, _ in checked]
+    hashes = [_row_hashes(part) for part, _ in checked]
     for h, (_, mask) in zip(hashes, checked, strict=True):
         h[mask] = _MISSING  # not what a row of zeros has
     # What a view holds, whatever the order of its rows: tells the views apart without their position.
-    contents = [_mix(np.array([_mix(h).sum(dtype=np.uint64)]))[0] for h in hashes]
+    contents = [_mix(_mix(h.copy()).sum(keepdims=True)) for h in hashes]
     view_order = list(range(len(parts)))
     if not keep_view_order:
         # Equal contents in another form or type are told apart by it.
-        view_order.sort(key=lambda v: (contents[v], is_sparse(checked[v][0]), str(checked[v][0].dtype)))
-    keys = np.zeros(lengths[0], dtype=np.uint64)
-    for h, content in zip(hashes, contents, strict=True):
-        keys += _mix(h ^ content)
+        view_order.sort(
+            key=lambda v: (int(contents[v].view(np.uint64)[0]), is_sparse(checked[v][0]), str(checked[v][0].dtype))
+        )
+    keys = sum(_mix(h ^ content) for h, content in zip(hashes, contents, strict=True)).view(np.uint64)
     order = np.argsort(keys, kind="stable") if canonical else np.arange(lengths[0])
 
     arrays = tuple(_unit_rows(checked[v][0], order if canonical else None) for v in view_order)
@@ -350,8 +389,8 @@ def _frame_values(frame: Any) -> Any:
     return values
 
 
-def _check_view(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
-    """Return a view as a floating matrix, and which of its rows are missing (set to zero)."""
+def _check_view(part: Any, name: str, device: Any) -> tuple[Any, NDArray[np.bool_]]:
+    """Return a view as a floating matrix on a device, and which of its rows are missing (set to zero)."""
     if is_sparse(part):
         part = sp.csr_array(part)
         if not part.has_canonical_format:
@@ -390,6 +429,8 @@ def _check_view(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
         xp = namespace(part)
         if part.dtype not in (xp.float32, xp.float64):
             part = values = xp.astype(part, xp.float64)
+    if device is not None:
+        part = values = _tensor(part, device)
     xp = namespace(values)
     # A sum is finite exactly if all terms are (or overflow, which the look at the rows then tells apart).
     with np.errstate(over="ignore", invalid="ignore"):
@@ -417,13 +458,18 @@ def _blank_missing_rows(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
         return sp.csr_array(np.where(missing[:, None], 0, host)), missing
     xp = namespace(part)
     part = xp.asarray(part, copy=True)
-    part[xp.asarray(missing)] = 0
+    part[placed(missing, part)] = 0
     return part, missing
 
 
-def on_host(part: Any) -> Any:
-    """Return a view as NumPy's array, from whatever device, or as the CSR that it is."""
-    return part if is_sparse(part) or isinstance(part, np.ndarray) else np.asarray(part.detach().cpu())
+def _tensor(part: Any, device: Any) -> Any:
+    import torch
+
+    if is_sparse(part):
+        part = part.toarray()
+    if isinstance(part, np.ndarray) and not part.flags.writeable:
+        part = part.copy()  # PyTorch warns of such memory
+    return torch.as_tensor(part, device=device)
 
 
 def _unit_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
@@ -439,9 +485,18 @@ def _unit_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
         part.data = (scaled / np.repeat(np.where(lengths > 0, lengths, 1), entries)).astype(part.dtype)
         return part
     xp = namespace(part)
-    part = part[order] if order is not None else xp.asarray(part, copy=True)
-    largest = xp.max(xp.abs(part), axis=1, keepdims=True)
-    part /= xp.where(largest > 0, largest, xp.ones_like(largest))
-    lengths = xp.linalg.vector_norm(part, axis=1, keepdims=True)
-    part /= xp.where(lengths > 0, lengths, xp.ones_like(lengths))
-    return part
+    unit = xp.empty_like(part)
+    order = None if order is None else placed(order, part)
+
+    def work(start: int, stop: int) -> None:
+        for lo in range(start, stop, step):
+            rows = slice(lo, min(lo + step, stop))
+            block = part[rows] if order is None else part[order[rows]]
+            largest = xp.max(xp.abs(block), axis=1, keepdims=True)
+            block = block / xp.where(largest > 0, largest, xp.ones_like(largest))
+            lengths = xp.sqrt(sum_of_squares(block))[:, None]
+            unit[rows] = block / xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+
+    step = max(1, (_DEVICE_BLOCK if is_tensor(part) else _BLOCK) // part.shape[1])
+    run_ranges(work, part, step)
+    return unit

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._ops import Array, namespace, rfft
+from ._ops import Array, namespace, on_host, rfft
 from ._validation import as_real_array, check_memory, check_threshold
-from ._views import Views, as_float64, as_views, on_host
+from ._views import Views, as_float64, as_views
 from .bases import fitted_basis
 from .bases._spectrum import REPEATED, eigenvalue_groups
 from .penalties import _NAMES, make_penalty

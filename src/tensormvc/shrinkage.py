@@ -158,27 +158,28 @@ def _shrink_blocks(slices: Array, penalty: Any, threshold: float, block: int) ->
     for start in range(0, slices.shape[0], block):
         part = slices[start : start + block]
         if block == 1 and xp.isdtype(part.dtype, "complex floating") and not bool(xp.any(xp.imag(part) != 0)):
-            # A large slice of a conjugate pair with itself: a quarter of the work.
+            # A large slice that is its own conjugate: a quarter of the work.
             real = xp.asarray(xp.real(part), copy=True)
             _shrink_blocks(real, penalty, threshold, block)
             part[...] = real
             continue
-        # The Gram matrix is taken on the columns: a wide slice is worked on as its transpose.
-        tall = contiguous(xp.matrix_transpose(part)) if wide else part
-        exact, filters = _filters(_gram(tall), tall, penalty, threshold)
-        reals = real_view(tall)
+        # The Gram matrix is taken on the shorter side.
+        exact, filters = _filters(part, _gram_of_rows(part) if wide else _gram(part), penalty, threshold)
+        # A tall complex slice is worked on as the real matrix of its interleaved parts.
+        reals = part if wide else real_view(part)
         if buffer is None:
             buffer = xp.empty_like(reals)
         product = buffer[: reals.shape[0]]
         if filters is None:
             product[...] = 0
+        elif wide:
+            matmul_into(xp.astype(filters, part.dtype, copy=False), part, product)
         else:
-            matmul_into(reals, _real_factor(filters, tall), product)
+            matmul_into(reals, _real_factor(filters, part), product)
         if not bool(xp.all(exact)):
-            product[~exact] = real_view(_shrink_by_svd(tall[~exact], penalty, threshold))
+            shrunk = _shrink_by_svd(part[~exact], penalty, threshold)
+            product[~exact] = shrunk if wide else real_view(shrunk)
         reals[...] = product
-        if wide:
-            part[...] = xp.matrix_transpose(tall)
 
 
 def shrink_views_first(
@@ -214,7 +215,7 @@ def shrink_views_first(
         gram = (stacked @ stacked.transpose(0, 2, 1)) * (scales**2)[:, None, None]
     if n_parts == 2:
         gram = _complex_gram(gram)
-    exact, filters = _filters(gram, stacked, penalty, threshold)
+    exact, filters = _filters(stacked, gram, penalty, threshold)
     if filters is None:
         out[...] = 0
     else:
@@ -229,9 +230,9 @@ def shrink_views_first(
     return out
 
 
-def _filters(gram: Array, slices: Array, penalty: Any, threshold: float) -> tuple[Array, Array | None]:
+def _filters(slices: Array, gram: Array, penalty: Any, threshold: float) -> tuple[Array, Array | None]:
     """Return where the Gram matrices of slices are good enough, and V diag(prox(s)/s) Vᴴ, or None if all are 0."""
-    xp = namespace(gram)
+    xp = namespace(slices)
     exact = xp.all(xp.isfinite(gram), axis=(1, 2))
     if not bool(xp.all(exact)):
         check_finite(slices, "the tensor")
@@ -288,6 +289,15 @@ def _complex_gram(gram: Array) -> Array:
     real = gram[:, re, re] + gram[:, im, im]
     imaginary = gram[:, re, im] - gram[:, im, re]
     return real + 1j * imaginary
+
+
+def _gram_of_rows(wide: Array) -> Array:
+    """Return AAᴴ of every matrix, in double precision."""
+    xp = namespace(wide)
+    kind = xp.complex128 if xp.isdtype(wide.dtype, "complex floating") else xp.float64
+    rows = xp.astype(wide, kind, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return rows @ xp.matrix_transpose(xp.conj(rows) if kind == xp.complex128 else rows)
 
 
 def _real_factor(filters: Array, tall: Array) -> Array:

@@ -262,15 +262,15 @@ def test_embedding_of_low_rank_is_completed_from_what_was_removed():
     anchors = [principal_anchors(part, 4, views) for part in parts]
     solver = AnchorRepresentation(parts, make_basis("gft-sum").fit(views), ETR(), alpha=0.5, ridge=0.0, anchors=anchors)
     rng = np.random.default_rng(0)
-    shape = solver.representation.shape
+    shape = solver.tensor_z.shape
     n = shape[0]
     low_rank = rng.normal(size=(n, 2)) @ rng.normal(size=(2, 12))
-    solver.representation = (low_rank + 1e-7 * rng.normal(size=(n, 12))).reshape(shape)
-    solver.multiplier = rng.normal(size=shape)
+    solver.tensor_z = (low_rank + 1e-7 * rng.normal(size=(n, 12))).reshape(shape)
+    solver.tensor_w = rng.normal(size=shape)
     left = np.linalg.svd(low_rank, full_matrices=False)[0][:, :2]
-    removed = solver.multiplier.reshape(n, 12)
+    removed = solver.tensor_w.reshape(n, 12)
     third = np.linalg.svd(removed - left @ (left.T @ removed), full_matrices=False)[0][:, :1]
     expected = np.concatenate([left, third], axis=1)
     np.testing.assert_allclose(np.abs(np.sum(expected * solver.embedding(3), axis=0)), 1, atol=1e-6)
-    solver.multiplier[...] = 0
+    solver.tensor_w[...] = 0
     assert not solver.embedding(3)[:, 2].any()

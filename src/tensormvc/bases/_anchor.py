@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import _ops
 from .._ops import Array
-from .._views import Views, as_float64, as_views, row_blocks
+from .._views import Views, as_views, row_blocks
 from ..graphs import anchor_graph, bkhk, inverse_root_degrees, refuse_missing
 from ._base import ConvertedMatrix
 from ._graph import DataBasis
@@ -99,11 +99,13 @@ class AGFT(DataBasis):
             raise ValueError(f"n_clusters must be a whole number >= 1, got {n_clusters!r}")
         refuse_missing(made, "AGFT")
         # In single precision rounding would decide who is in which half.
-        parts = [as_float64(array) for array in made.arrays]
+        parts = [_ops.in_double(array) for array in made.arrays]
         anchors = bkhk(parts, depth, made.probes(1)[:, 0])
         graph = anchor_graph(parts, anchors, min(self.n_neighbors, 2**depth - 1))
         self.n_anchors_: int = 2**depth
-        self.anchors_: list[NDArray[np.float64]] = [anchors[made.view_order.index(v)] for v in range(made.n_views)]
+        self.anchors_: list[NDArray[np.float64]] = [
+            _ops.on_host(anchors[made.view_order.index(v)]) for v in range(made.n_views)
+        ]
         self._set_spectrum(graph, made)
         self.mode_length_ = made.n_samples
         self._order = None if made is views else made.order
@@ -135,18 +137,21 @@ class AGFT(DataBasis):
 
     def _set_spectrum(self, graph: sp.csr_array, views: Views) -> None:
         """Compute Ŝ = D^{-1/2} S Δ^{-1/2} and V Σ^{-1}, with which U = Ŝ V Σ^{-1}."""
-        scale_rows, scale_columns = inverse_root_degrees(graph), inverse_root_degrees(sp.csr_array(graph.T))
-        normalised = sp.csr_array(graph.multiply(scale_rows[:, None]).multiply(scale_columns[None, :]))
+        scale_rows = np.repeat(inverse_root_degrees(graph), np.diff(graph.indptr))
+        degrees = np.bincount(graph.indices, weights=graph.data, minlength=graph.shape[1])
+        scale_columns = np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
+        weights = graph.data * scale_rows * scale_columns[graph.indices]
+        normalised = sp.csr_array((weights, graph.indices, graph.indptr), shape=graph.shape)
         self._normalised = _ops.SparseFactor(normalised, list(row_blocks(views.n_samples)))
-        gram = np.zeros((graph.shape[1], graph.shape[1]))
-        for block in self._normalised.row_blocks:
-            part = normalised[block]
-            gram += (part.T @ part).toarray()
-        squares, vectors = np.linalg.eigh(gram)
+        squares, vectors = np.linalg.eigh(_ops.on_host(self._normalised.gram(views.place(np.zeros(1)))))
         kept = squares > _ZERO
         squares, vectors = squares[kept][::-1], vectors[:, kept][:, ::-1]
         factor = vectors / np.sqrt(squares)
-        settle(-squares, factor, lambda count: factor.T @ self._normalised.transpose_times(views.probes(count)))
+
+        def project(count: int) -> Array:
+            return factor.T @ _ops.on_host(self._normalised.transpose_times(views.probes(count)))
+
+        settle(-squares, factor, project)
         self.singular_values_: NDArray[np.float64] = np.sqrt(squares)
         self.slice_weights_ = np.ones(len(squares))
         self._converted = ConvertedMatrix(factor)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._ops import Array, complex_dtype, matmul_into, namespace, real_dtype
+from .._ops import Array, complex_dtype, matmul_into, namespace, on_host, placed, real_dtype
 from .._validation import as_real_array, as_slices, check_out
 
 
@@ -103,25 +103,29 @@ class SampleModeBasis(Basis):
 
 
 class ConvertedMatrix:
-    """A float64 matrix that multiplies arrays of any namespace, dtype and device.
+    """A float64 matrix, wherever it was computed, that multiplies arrays of any namespace, dtype and device.
 
     The copy in the type of the last array is kept, so that a loop converts once.
     """
 
-    def __init__(self, matrix: NDArray[np.float64]) -> None:
-        self.matrix = matrix
-        self._copy: Array = matrix
+    def __init__(self, matrix: Array) -> None:
+        self._made = self._copy = matrix
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """The matrix as NumPy's array."""
+        return np.asarray(on_host(self._made))
 
     def like(self, array: Array) -> Array:
         """Return the matrix in the namespace, dtype and device of `array`."""
         xp = namespace(array)
         copy = self._copy
         if namespace(copy) is not xp or copy.dtype != array.dtype or device(copy) != device(array):
-            self._copy = copy = xp.asarray(self.matrix, dtype=array.dtype, device=device(array))
+            self._copy = copy = xp.astype(placed(self._made, array), array.dtype, copy=False)
         return copy
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"matrix": self.matrix, "_copy": self.matrix}
+        return {"_made": self.matrix, "_copy": self.matrix}
 
 
 def apply_matrix(matrix: Array, tensor: Array, out: Array | None) -> Array:

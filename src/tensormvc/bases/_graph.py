@@ -6,12 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from array_api_compat import device
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils.validation import check_is_fitted
 
-from .._ops import Array
+from .._ops import Array, contiguous, is_tensor, namespace, on_host, placed
 from .._validation import as_real_array, check_memory, check_out
 from .._views import Views, as_views
 from ..graphs import (
@@ -227,13 +228,11 @@ def _component_vectors(graph: sp.csr_array, views: Views) -> NDArray[np.float64]
         return vectors
     volumes = np.sum(vectors**2, axis=0)
     vectors /= np.sqrt(volumes)
-    order = np.lexsort((vectors.T @ views.probes(1)[:, 0], -np.round(volumes / volumes.max(), 9)))
+    order = np.lexsort((vectors.T @ on_host(views.probes(1)[:, 0]), -np.round(volumes / volumes.max(), 9)))
     return np.asarray(vectors[:, order])
 
 
-def _set_component_vectors(
-    values: NDArray[np.float64], vectors: NDArray[np.float64], graph: sp.csr_array, views: Views
-) -> None:
+def _set_component_vectors(values: NDArray[np.float64], vectors: Array, graph: sp.csr_array, views: Views) -> None:
     """Replace the eigenvectors of eigenvalue 0 by those of the components, in place.
 
     Eigenvalues that are only nearly zero keep their space: what is left of it after the components.
@@ -241,13 +240,15 @@ def _set_component_vectors(
     exact = _component_vectors(graph, views)
     near = int(np.sum(values < REPEATED))
     r = min(exact.shape[1], len(values))
+    exact = placed(exact, vectors)
     if near < r:
         raise RuntimeError("the eigensolver lost a component of the graph")  # pragma: no cover
     if near > r:
         space = vectors[:, :near] - exact @ (exact.T @ vectors[:, :near])
-        left, _, _ = np.linalg.svd(space, full_matrices=False)
+        left, _, _ = namespace(space).linalg.svd(space, full_matrices=False)
         rest = left[:, : near - r]
-        vectors[:, r:near] = rest @ successive_projections(rest.T @ views.probes(near - r))
+        rotation = successive_projections(on_host(rest.T @ views.probes(near - r)))
+        vectors[:, r:near] = rest @ placed(rotation, rest)
     vectors[:, :r] = exact[:, :r]
     values[:r] = 0
 
@@ -257,34 +258,46 @@ def _dense_is_better(k: int, n: int) -> bool:
     return k + _LOOK_AHEAD >= n // 4 or n <= _DENSE_UP_TO
 
 
-def _spectrum(
-    adjacency: sp.csr_array, graph: sp.csr_array, k: int, views: Views
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the k lowest eigenpairs of the Laplacian, and those that tie with the last of them."""
+def _spectrum(adjacency: sp.csr_array, graph: sp.csr_array, k: int, views: Views) -> tuple[NDArray[np.float64], Array]:
+    """Return the k lowest eigenpairs of the Laplacian, and those that tie with the last, where the views are."""
     n = adjacency.shape[0]
     if not _dense_is_better(k, n):
         exact = _component_vectors(graph, views)
-        ahead = _LOOK_AHEAD
+        ahead, start = _LOOK_AHEAD, on_host(views.probes(1)[:, 0])
         while exact.shape[1] < k and not _dense_is_better(k + ahead, n):
             # The spectrum of the adjacency lies in [-1, 1]; the lowest frequencies are its upper end.
             pairs = lowest_eigenpairs(
-                lambda x: x - adjacency @ x, exact, min(k + ahead, n - 1), ceiling=2.0, start=views.probes(1)[:, 0]
+                lambda x: x - adjacency @ x, exact, min(k + ahead, n - 1), ceiling=2.0, start=start
             )
             if pairs is None:
                 break
             values, vectors = pairs
             last = _end_of_group(values, k)
             if last < len(values):
-                return values[:last], vectors[:, :last]
+                return values[:last], views.place(vectors[:, :last])
             ahead *= 4
         if exact.shape[1] >= k:
-            return np.zeros(exact.shape[1]), exact
+            return np.zeros(exact.shape[1]), views.place(exact)
     check_memory(4 * 8 * n * n, f"a graph Fourier transform of {n} samples", 'use basis="agft"')
-    # In place: the Laplacian becomes its eigenvectors.
-    laplacian = np.asfortranarray(np.eye(n) - adjacency.toarray())
-    values, vectors = eigh(laplacian, driver="evd", overwrite_a=True, check_finite=False)
+    values, vectors = _all_eigenpairs(adjacency, views)
     last = _end_of_group(values, k)
-    return (values, vectors) if last == n else (values[:last], np.ascontiguousarray(vectors[:, :last]))
+    return (values, vectors) if last == n else (values[:last], contiguous(vectors[:, :last]))
+
+
+def _all_eigenpairs(adjacency: sp.csr_array, views: Views) -> tuple[NDArray[np.float64], Array]:
+    """Return all eigenpairs of the Laplacian, the vectors where the views are."""
+    n = adjacency.shape[0]
+    probe = views.place(np.zeros(1))
+    if not is_tensor(probe):
+        # In place: the Laplacian becomes its eigenvectors.
+        laplacian = np.asfortranarray(np.eye(n) - adjacency.toarray())
+        return tuple(eigh(laplacian, driver="evd", overwrite_a=True, check_finite=False))
+    xp = namespace(probe)
+    laplacian = xp.eye(n, dtype=xp.float64, device=device(probe))
+    entries = adjacency.tocoo()
+    laplacian[views.place(entries.row), views.place(entries.col)] -= views.place(entries.data)
+    values, vectors = xp.linalg.eigh(laplacian)
+    return on_host(values), vectors
 
 
 def _end_of_group(values: NDArray[np.float64], k: int) -> int:

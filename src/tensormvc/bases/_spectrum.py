@@ -13,6 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from .._ops import Array, on_host, placed
+
 # Eigenvalues (of matrices of norm about 1) nearer than this count as one: an eigensolver cannot separate their
 # vectors to better than its rounding divided by the gap.
 REPEATED = 1e-6
@@ -30,31 +32,29 @@ def eigenvalue_groups(values: NDArray[np.float64], tol: float = REPEATED) -> lis
     return [slice(int(a), int(b)) for a, b in zip(starts, stops, strict=True)]
 
 
-def settle(
-    values: NDArray[np.float64], vectors: NDArray[np.float64], project: Callable[[int], NDArray[np.float64]]
-) -> None:
+def settle(values: NDArray[np.float64], vectors: Array, project: Callable[[int], Array]) -> None:
     """Settle signs and rotations of eigenvectors in place.
 
     Parameters
     ----------
     values : ndarray of shape (r,)
         Eigenvalues, sorted.
-    vectors : ndarray of shape (p, r)
-        What is rotated: the eigenvectors, or coefficients that stand for them.
+    vectors : array of shape (p, r)
+        On any device. What is rotated: the eigenvectors, or coefficients that stand for them.
     project : function of an int
         Inner products of the eigenvectors with the first `count` probes, (r, count).
     """
     if len(values) == 0:
         return
     repeated = [group for group in eigenvalue_groups(values) if group.stop - group.start > 1]
-    inner = project(max([N_SIGN_PROBES, *(group.stop - group.start for group in repeated)]))
+    inner = on_host(project(max([N_SIGN_PROBES, *(group.stop - group.start for group in repeated)])))
     few = inner[:, :N_SIGN_PROBES]
     first = np.argmax(np.abs(few) >= _NOT_ORTHOGONAL * np.max(np.abs(few), axis=1, keepdims=True), axis=1)
     signs = np.where(few[np.arange(len(values)), first] < 0, -1.0, 1.0)
     for group in repeated:
-        vectors[:, group] = vectors[:, group] @ successive_projections(inner[group])
+        vectors[:, group] = vectors[:, group] @ placed(successive_projections(inner[group]), vectors)
         signs[group] = 1
-    vectors *= signs
+    vectors *= placed(signs, vectors)
 
 
 def successive_projections(inner: NDArray[np.float64]) -> NDArray[np.float64]:

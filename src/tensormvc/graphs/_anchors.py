@@ -11,17 +11,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._ops import parallel_ranges
-from .._views import as_float64
+from .._ops import Array, in_double, is_sparse, is_tensor, kth_smallest, namespace, nearest, on_host, placed, run_ranges
 from ._knn import DistanceBlocks, tie_margin
 
 _ROUNDS = 10
 # Share of the largest value up to which two values tie: above what rounding the samples to single precision does.
 _TIE = 1e-6
 _EPS = np.finfo(np.float64).eps
+# Numbers of a group of samples up to which its parts are split together: what the cache holds.
+_TOGETHER = 2**16
 
 
-def bkhk(parts: list[Any], depth: int, tie_values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+def bkhk(parts: list[Any], depth: int, tie_values: Array) -> list[Array]:
     """Return 2^depth anchors of the samples.
 
     The samples are split into two balanced halves by 2-means, recursively; the last split of each branch is
@@ -33,108 +34,182 @@ def bkhk(parts: list[Any], depth: int, tie_values: NDArray[np.float64]) -> list[
         The samples, in parts that are thought of as concatenated; dense or CSR.
     depth : int
         At least 1; every last split needs two samples.
-    tie_values : ndarray of shape (n,)
+    tie_values : array of shape (n,)
         What decides between samples that are as near to one centre as to the other; a function of the samples.
 
     Returns
     -------
     list of arrays (2^depth, d_v)
-        One for each part, in an order that the data decide.
+        One for each part, where it is, in an order that the data decide.
     """
     n = parts[0].shape[0]
     if depth < 1 or 2**depth > n:
         raise ValueError(f"{2**depth} anchors need at least as many samples, and 2 at least; there are {n}")
-    anchors: list[list[NDArray[np.float64]]] = []
-    # Depth first, so that at most one copy of the samples is held beside them.
-    branches: list[tuple[list[Any], NDArray[np.float64], int]] = [(parts, tie_values, depth)]
+    parts = [in_double(part) for part in parts]
+    width = sum(part.shape[1] for part in parts)
+    xp = namespace(tie_values)
+    anchors: list[list[Array]] = []
+    # Groups that are split together have the same number of samples, or one less: (groups, members), and their sizes.
+    # Depth first, so that at most half of the samples are held beside them; a device takes a level at once.
+    branches = [(placed(np.arange(n)[None], tie_values), np.array([n]), depth)]
     while branches:
-        rows, ties, levels = branches.pop()
-        first, centres = two_means(rows, ties, balanced=levels > 1)
+        members, sizes, levels = branches.pop()
+        rows = [_members(part, members) for part in parts]
+        first, (ones, others) = _split(rows, tie_values[members], sizes, balanced=levels > 1)
         if levels == 1:
-            anchors.extend(centres)
+            anchors.append(
+                [xp.reshape(xp.stack(pair, axis=1), (-1, pair[0].shape[1])) for pair in zip(ones, others, strict=True)]
+            )
             continue
-        for side in (~first, first):
-            chosen = np.flatnonzero(side)
-            branches.append(([part[chosen] for part in rows], ties[chosen], levels - 1))
-    return [np.stack([anchor[v] for anchor in anchors]) for v in range(len(parts))]
+        members, sizes = _halves(members, sizes, first)
+        together = is_tensor(tie_values) or members.shape[0] * members.shape[1] * width <= _TOGETHER
+        if together and not any(map(is_sparse, parts)):
+            branches.append((members, sizes, levels - 1))
+        else:
+            branches.extend(
+                (members[b : b + 1, : sizes[b]], sizes[b : b + 1], levels - 1) for b in reversed(range(len(sizes)))
+            )
+    return [xp.concat(found) for found in zip(*anchors, strict=True)]
+
+
+def _members(part: Any, members: Array) -> Any:
+    """Return the rows of groups of samples, (groups, members, d); of one group if the part is sparse."""
+    if is_sparse(part):
+        return part[members[0]]
+    return part[None] if members.shape[1] == part.shape[0] else part[members]
+
+
+def _halves(members: Array, sizes: NDArray[np.intp], first: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Return the groups of the first sides and of the others, one next to the other, in the order of the samples."""
+    xp = namespace(members)
+    b, s = members.shape
+    # Behind the samples of a group that is one short stands one that does not count.
+    last = xp.astype(~_present(sizes, first), xp.int8)
+    ordered = xp.take_along_axis(
+        members, xp.argsort(last * 2 + xp.astype(~first, xp.int8), axis=1, stable=True), axis=1
+    )
+    halves = np.column_stack([sizes // 2, sizes - sizes // 2])
+    starts = np.column_stack([np.zeros(b, dtype=np.intp), halves[:, 0]])
+    places = np.minimum(starts[:, :, None] + np.arange(halves.max()), s - 1).reshape(b, -1)
+    return xp.reshape(xp.take_along_axis(ordered, placed(places, members), axis=1), (2 * b, -1)), halves.ravel()
+
+
+def _present(sizes: NDArray[np.intp], like: Array) -> Array:
+    """Mark the members of groups of these sizes, (groups, members)."""
+    return placed(np.arange(like.shape[1]) < sizes[:, None], like)
 
 
 def two_means(
-    parts: list[Any],
-    tie_values: NDArray[np.float64],
-    *,
-    balanced: bool,
-    start: list[list[NDArray[np.float64]]] | None = None,
-) -> tuple[NDArray[np.bool_], list[list[NDArray[np.float64]]]]:
+    parts: list[Any], tie_values: Array, *, balanced: bool, start: list[list[Array]] | None = None
+) -> tuple[Array, list[list[Array]]]:
     """Split samples in two; return who is on the first side, and the centres that decided it.
 
     The centres start at the mean and at the origin, unless others are given; ten rounds, or fewer once
     nothing moves.
     """
-    n = parts[0].shape[0]
-    sums = [_weighted_sum(np.ones(n, dtype=part.dtype), part) for part in parts]
-    centres = start or [[total / n for total in sums], [np.zeros_like(total) for total in sums]]
+    rows = [part if is_sparse(part) else part[None] for part in parts]
+    given = None if start is None else [[centre[None] for centre in side] for side in start]
+    first, centres = _split(rows, tie_values[None], np.array([len(tie_values)]), balanced=balanced, start=given)
+    return first[0], [[centre[0] for centre in side] for side in centres]
+
+
+def _split(
+    rows: list[Any],
+    ties: Array,
+    sizes: NDArray[np.intp],
+    *,
+    balanced: bool,
+    start: list[list[Array]] | None = None,
+) -> tuple[Array, list[list[Array]]]:
+    """Split groups of samples in two each, as `two_means` does with one."""
+    xp = namespace(ties)
+    present = _present(sizes, ties)
+    total_size = placed(sizes[:, None].astype(np.float64), ties)
+    sums = [_weighted_sum(present, part) for part in rows]
+    centres = start or [[total / total_size for total in sums], [xp.zeros_like(total) for total in sums]]
     first = None
     for _ in range(_ROUNDS):
         used = centres
-        difference = [b - a for a, b in zip(*centres, strict=True)]
-        offset = sum(float(a @ a - b @ b) for a, b in zip(*centres, strict=True))
-        nearness = np.full(n, offset)
-        for part, delta in zip(parts, difference, strict=True):
-            nearness += 2 * _times(part, delta)
-        side = _smallest_half(nearness, tie_values) if balanced else _negative(nearness, tie_values)
-        if first is not None and np.array_equal(side, first):
+        nearness = xp.zeros_like(ties)
+        for part, a, b in zip(rows, *centres, strict=True):
+            nearness += 2 * _times(part, b - a) + xp.sum(a * a - b * b, axis=1, keepdims=True)
+        side = _smallest_half(nearness, ties, sizes) if balanced else _negative(nearness, ties, sizes)
+        if first is not None and bool(xp.all(side == first)):
             break
         first = side
-        inside = [_weighted_sum(side.astype(part.dtype), part) for part in parts]
-        size = int(side.sum())
+        inside = [_weighted_sum(side, part) for part in rows]
+        size = xp.sum(xp.astype(side, xp.float64), axis=1, keepdims=True)
         centres = [
             [total / size for total in inside],
-            [(total - part) / (n - size) for total, part in zip(sums, inside, strict=True)],
+            [(total - part) / (total_size - size) for total, part in zip(sums, inside, strict=True)],
         ]
     assert first is not None
     return first, used
 
 
-def _times(part: Any, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(part @ vector.astype(part.dtype), dtype=np.float64)
+def _times(part: Any, vectors: Array) -> Array:
+    if is_sparse(part):
+        return (part @ vectors[0])[None]
+    return (part @ vectors[:, :, None])[:, :, 0]
 
 
-def _weighted_sum(weights: NDArray[Any], part: Any) -> NDArray[np.float64]:
-    return np.asarray(weights @ part, dtype=np.float64)
+def _weighted_sum(chosen: Array, part: Any) -> Array:
+    if is_sparse(part):
+        return np.asarray(chosen[0].astype(np.float64) @ part)[None]
+    xp = namespace(part)
+    return (xp.astype(chosen, xp.float64)[:, None, :] @ part)[:, 0, :]
 
 
-def _smallest_half(values: NDArray[np.float64], tie_values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mark the ⌊n/2⌋ smallest values."""
-    half = len(values) // 2
-    edge = float(np.partition(values, half - 1)[half - 1])
-    chosen: NDArray[np.bool_] = values < edge - _margin(values)
-    chosen[_tied(values, edge, tie_values)[: half - int(chosen.sum())]] = True
-    return chosen
+def _smallest_half(values: Array, ties: Array, sizes: NDArray[np.intp]) -> Array:
+    """Mark the ⌊size/2⌋ smallest values of every group."""
+    half = sizes // 2
+    values, margin = _comparable(values, sizes)
+    edge = kth_smallest(values, placed(half - 1, values))
+    side = values < edge - margin
+    missing = half - on_host(namespace(side).sum(side, axis=1))
+    return _mark(side, abs(values - edge) <= margin, ties, missing, True)
 
 
-def _negative(values: NDArray[np.float64], tie_values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mark the values below zero; at least one and not all of them."""
-    side: NDArray[np.bool_] = values < -_margin(values)
-    if not side.any():
-        side[_tied(values, float(values.min()), tie_values)[0]] = True
-    elif side.all():
-        side[_tied(values, float(values.max()), tie_values)[0]] = False
+def _negative(values: Array, ties: Array, sizes: NDArray[np.intp]) -> Array:
+    """Mark the values below zero; at least one of every group and not all of them."""
+    xp = namespace(values)
+    values, margin = _comparable(values, sizes)
+    lowest = xp.min(values, axis=1, keepdims=True)
+    side = values < -margin
+    count = on_host(xp.sum(side, axis=1))
+    if not count.all():
+        side = _mark(side, values <= lowest + margin, ties, (count == 0).astype(np.intp), True)
+    if (count == sizes).any():
+        finite = xp.where(xp.isfinite(values), values, lowest)
+        tied = xp.isfinite(values) & (values >= xp.max(finite, axis=1, keepdims=True) - margin)
+        side = _mark(side, tied, ties, (count == sizes).astype(np.intp), False)
     return side
 
 
-def _margin(values: NDArray[np.float64]) -> float:
-    """Return the difference below which two values count as equal."""
-    return _TIE * float(np.max(np.abs(values)))
+def _comparable(values: Array, sizes: NDArray[np.intp]) -> tuple[Array, Array]:
+    """Return the values, infinite where a group has no sample, and the difference below which two count as equal."""
+    xp = namespace(values)
+    size = abs(values)
+    if (sizes < values.shape[1]).any():
+        present = _present(sizes, values)
+        size = size * present
+        values = xp.where(present, values, xp.full_like(values, np.inf))
+    return values, _TIE * xp.max(size, axis=1, keepdims=True)
 
 
-def _tied(values: NDArray[np.float64], edge: float, tie_values: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return where the values tie with `edge`, in the order of the tie values."""
-    tied = np.flatnonzero(np.abs(values - edge) <= _margin(values))
-    return tied[np.argsort(tie_values[tied], kind="stable")]
+def _mark(side: Array, tied: Array, ties: Array, count: NDArray[np.intp], mark: bool) -> Array:
+    """Mark so many of the tied samples of every group, in the order of the tie values."""
+    where = namespace(tied).nonzero(tied)
+    values, (group, place) = on_host(ties[where]), map(on_host, where)
+    order = np.lexsort((values, group))
+    group, place = group[order], place[order]
+    rank = np.arange(len(group)) - np.searchsorted(group, group)
+    kept = rank < count[group]
+    side[placed(group[kept], side), placed(place[kept], side)] = mark
+    return side
 
 
-def anchor_graph(parts: list[Any], anchors: list[NDArray[np.float64]], n_neighbors: int) -> sp.csr_array:
+def anchor_graph(parts: list[Any], anchors: list[Array], n_neighbors: int) -> sp.csr_array:
     """Return the graph from samples to their nearest anchors; every row sums to 1.
 
     With the squared distances d of a sample to the anchors in ascending order, the weight of each of the k
@@ -155,11 +230,11 @@ def anchor_graph(parts: list[Any], anchors: list[NDArray[np.float64]], n_neighbo
     csr_array of shape (n, k_a)
         n·k entries: 12 n·k bytes.
     """
-    distances = DistanceBlocks(parts, [as_float64(anchor) for anchor in anchors])
+    distances = DistanceBlocks(parts, [in_double(anchor) for anchor in anchors])
     n, k_a = len(distances.squares), len(distances.other_squares)
     if not 1 <= n_neighbors < k_a:
         raise ValueError(f"n_neighbors={n_neighbors} must be at least 1 and less than the {k_a} anchors")
-    nearest = np.empty((n, n_neighbors), dtype=np.int32)
+    columns = np.empty((n, n_neighbors), dtype=np.int32)
     weights = np.empty((n, n_neighbors))
     tied: dict[int, NDArray[np.intp]] = {}
 
@@ -167,28 +242,31 @@ def anchor_graph(parts: list[Any], anchors: list[NDArray[np.float64]], n_neighbo
         for lo in range(start, stop, distances.rows_at_once):
             hi = min(lo + distances.rows_at_once, stop)
             block = distances.block(lo, hi)
-            order = np.argpartition(block, n_neighbors, axis=1)[:, : n_neighbors + 1]
-            near = np.take_along_axis(block, order, axis=1)
-            ranks = np.argsort(near, axis=1, kind="stable")
-            near = np.take_along_axis(near, ranks, axis=1)
+            near, which = nearest(block, n_neighbors + 1)
             edge = near[:, -1:]
             gaps = edge - near[:, :-1]
-            weights[lo:hi] = gaps / (gaps.sum(axis=1, keepdims=True) + _EPS)
-            nearest[lo:hi] = np.take_along_axis(order, ranks[:, :-1], axis=1)
+            weights[lo:hi] = on_host(gaps / (gaps.sum(1)[:, None] + _EPS))
+            columns[lo:hi] = on_host(which[:, :-1])
             margin = tie_margin(edge[:, 0], distances.scale)
-            for row in np.flatnonzero(gaps[:, 0] <= margin):
-                tied[lo + int(row)] = np.flatnonzero(block[row] <= edge[row] + margin[row])
+            for row in np.flatnonzero(on_host(gaps[:, 0] <= margin)).tolist():
+                tied[lo + row] = np.flatnonzero(on_host(block[row] <= edge[row] + margin[row]))
 
-    parallel_ranges(work, n, distances.rows_at_once)
-    rows = np.repeat(np.arange(n), n_neighbors)
-    columns, values = nearest.ravel().astype(np.intp), weights.ravel()
+    run_ranges(work, distances.squares, distances.rows_at_once)
+    lengths = np.full(n, n_neighbors)
+    values, where = weights.ravel(), columns.ravel()
     if tied:
-        kept = ~np.isin(rows, list(tied))
-        lengths = [len(at) for at in tied.values()]
-        rows = np.concatenate([rows[kept], np.repeat(list(tied), lengths)])
-        columns = np.concatenate([columns[kept], *tied.values()])
-        values = np.concatenate([values[kept], np.repeat([1 / length for length in lengths], lengths)])
-    graph = sp.csr_array((values, (rows, columns)), shape=(n, k_a))
+        lengths[list(tied)] = [len(at) for at in tied.values()]
+        kept = np.ones(n, dtype=bool)
+        kept[list(tied)] = False
+        entries = np.repeat(kept, lengths)
+        given, given_at = weights[kept].ravel(), columns[kept].ravel()
+        values, where = np.empty(len(entries)), np.empty(len(entries), dtype=np.int32)
+        values[entries], where[entries] = given, given_at
+        in_order = [tied[row] for row in sorted(tied)]
+        values[~entries] = np.concatenate([np.full(len(at), 1 / len(at)) for at in in_order])
+        where[~entries] = np.concatenate(in_order)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    graph = sp.csr_array((values, where, starts), shape=(n, k_a))
     graph.eliminate_zeros()
     graph.sort_indices()
     return graph

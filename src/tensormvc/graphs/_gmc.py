@@ -340,5 +340,5 @@ class GMCGraph(SampleGraph):
         if n_clusters is None:
             raise ValueError("the GMC graph needs the number of clusters: fit(views, n_clusters=...)")
         refuse_missing(views, "the GMC graph")
-        parts = list(views.arrays)
+        parts = list(views.on_host().arrays)
         return gmc(parts, n_clusters, n_neighbors=self.n_neighbors, max_iter=self.max_iter).graph

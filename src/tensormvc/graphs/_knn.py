@@ -9,8 +9,20 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .._ops import is_sparse, parallel_ranges
-from .._views import Views, as_float64, as_views
+from .._ops import (
+    Array,
+    in_double,
+    is_sparse,
+    is_tensor,
+    namespace,
+    nearest,
+    on_host,
+    placed,
+    raise_to_zero,
+    run_ranges,
+    sum_of_squares,
+)
+from .._views import Views, as_views
 from ._laplacian import permuted_graph
 
 # Two squared distances tie if they differ by less than this share of themselves, or of the squared length of
@@ -19,6 +31,7 @@ TIE_RELATIVE = 2e-6
 TIE_ABSOLUTE = 1e-14
 # Bytes of one block of distances.
 _BLOCK_BYTES = 32 * 2**20
+_DEVICE_BLOCK_BYTES = 512 * 2**20
 
 
 def tie_margin(squared_distance: Any, scale: float) -> Any:
@@ -27,7 +40,7 @@ def tie_margin(squared_distance: Any, scale: float) -> Any:
 
 
 class DistanceBlocks:
-    """Squared Euclidean distances between samples, by row blocks, in float64.
+    """Squared Euclidean distances between samples, by row blocks, in float64, where the samples are.
 
     Parameters
     ----------
@@ -38,35 +51,35 @@ class DistanceBlocks:
     """
 
     def __init__(self, parts: list[Any], others: list[Any] | None = None) -> None:
-        self.parts = [as_float64(part) for part in parts]
+        self.parts = [in_double(part) for part in parts]
         self.others = self.parts if others is None else others
         self.squares = _squared_lengths(self.parts)
         self.other_squares = self.squares if others is None else _squared_lengths(self.others)
         self.scale = max(float(self.squares.max()), float(self.other_squares.max()), np.finfo(np.float64).tiny)
-        self.rows_at_once = max(1, _BLOCK_BYTES // (8 * len(self.other_squares)))
+        room = _DEVICE_BLOCK_BYTES if is_tensor(self.squares) else _BLOCK_BYTES
+        self.rows_at_once = max(1, room // (8 * len(self.other_squares)))
 
-    def block(self, start: int, stop: int) -> NDArray[np.float64]:
+    def block(self, start: int, stop: int) -> Array:
         """Return the squared distances of samples start to stop, (stop − start, k), never negative."""
-        inner = sum(_product(mine[start:stop], other) for mine, other in zip(self.parts, self.others, strict=True))
-        distances = np.asarray(inner)
+        distances = _product(self.parts[0][start:stop], self.others[0])
+        for mine, other in zip(self.parts[1:], self.others[1:], strict=True):
+            distances += _product(mine[start:stop], other)
         distances *= -2
         distances += self.squares[start:stop, None]
         distances += self.other_squares
-        np.maximum(distances, 0, out=distances)
-        return distances
+        return raise_to_zero(distances)
 
 
-def _squared_lengths(parts: list[Any]) -> NDArray[np.float64]:
-    total = np.zeros(parts[0].shape[0])
-    for part in parts:
-        square = part.multiply(part).sum(axis=1) if is_sparse(part) else np.einsum("ij,ij->i", part, part)
-        total += np.asarray(square).ravel()
-    return total
+def _squared_lengths(parts: list[Any]) -> Array:
+    return sum(
+        np.asarray(part.multiply(part).sum(axis=1)).ravel() if is_sparse(part) else sum_of_squares(part)
+        for part in parts
+    )
 
 
-def _product(rows: Any, others: Any) -> NDArray[np.float64]:
+def _product(rows: Any, others: Any) -> Array:
     product = rows @ others.T
-    return product.toarray() if is_sparse(product) else np.asarray(product)
+    return product.toarray() if is_sparse(product) else product
 
 
 def knn_graph(parts: list[Any], n_neighbors: int) -> sp.csr_array:
@@ -94,12 +107,13 @@ def knn_graph(parts: list[Any], n_neighbors: int) -> sp.csr_array:
         for lo in range(start, stop, distances.rows_at_once):
             hi = min(lo + distances.rows_at_once, stop)
             block = distances.block(lo, hi)
-            block[np.arange(hi - lo), np.arange(lo, hi)] = np.inf
-            kth = np.partition(block, n_neighbors - 1, axis=1)[:, n_neighbors - 1, None]
-            rows, columns = np.nonzero(block <= kth + tie_margin(kth, distances.scale))
-            found[lo] = rows + lo, columns
+            own = placed(np.arange(lo, hi), block)
+            block[own - lo, own] = np.inf
+            kth = nearest(block, n_neighbors)[0][:, -1:]
+            rows, columns = namespace(block).nonzero(block <= kth + tie_margin(kth, distances.scale))
+            found[lo] = on_host(rows) + lo, on_host(columns)
 
-    parallel_ranges(work, n, distances.rows_at_once)
+    run_ranges(work, distances.squares, distances.rows_at_once)
     rows, columns = (np.concatenate(pieces) for pieces in zip(*(found[lo] for lo in sorted(found)), strict=True))
     directed = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n))
     return sp.csr_array(directed.maximum(directed.T))
@@ -231,6 +245,7 @@ class SumGraph(SampleGraph):
             present = np.flatnonzero(~missing)
             if len(present) <= self.n_neighbors and missing.any():
                 raise ValueError(f"a view has only {len(present)} samples that are not missing: lower n_neighbors")
-            graph = knn_graph([array[present] if missing.any() else array], self.n_neighbors).tocoo()
+            chosen = array[views.place(present)] if missing.any() else array
+            graph = knn_graph([chosen], self.n_neighbors).tocoo()
             total = total + sp.csr_array((graph.data, (present[graph.row], present[graph.col])), shape=(n, n))
         return sp.csr_array(total)

@@ -12,15 +12,25 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import eigh
+from array_api_compat import device
 
 from .._executors import InMemory
-from .._ops import is_sparse
-from .._views import Views, as_float64
+from .._ops import (
+    Array,
+    contiguous,
+    in_double,
+    is_sparse,
+    is_tensor,
+    leading_eigenpairs,
+    namespace,
+    on_host,
+    sum_of_squares,
+)
+from .._views import Views
+from ..bases._base import SampleModeBasis
 from ..bases._spectrum import settle
 from ._admm import Step
-from ._self_representation import shrink
+from ._frame import shrink
 
 # Singular values of the representation below this share of the largest are residual, not representation: the penalty
 # keeps a direction whole or removes it, and single precision leaves about 1e-4.
@@ -28,14 +38,15 @@ _NEGLIGIBLE = 1e-3
 
 
 class AnchorRepresentation:
-    """The state of the loop, and one round of it.
+    """The state of the loop, and one round of it; the arrays are NumPy's, or PyTorch's on the device of the views.
 
-    E and Y are multiples of one matrix, row by row, so that only Y (n × d_v) is kept, with E = `error_factor`·Y.
+    E and Y are multiples of one matrix, row by row, so that only Y (n × d_v) is kept, with E = `error_factor`·Y. The
+    tensors are kept as (n, m, l), in which a sample's row of a view lies in one piece.
 
     Parameters
     ----------
     parts : list of arrays (n, d_v)
-        Views at unit length, dense or CSR.
+        Views at unit length, dense or CSR. If all are of single precision, so is the state.
     basis : fitted basis
         Transform of the tensor (n, l, m).
     penalty : penalty
@@ -46,129 +57,153 @@ class AnchorRepresentation:
         Weight 2γ of ‖Z‖²/2: the anchor regulariser on orthonormal anchors is nothing else.
     anchors : list of arrays (l, d_v)
         Where the anchors start.
-    dtype : dtype
-        Type of the state.
     """
 
     def __init__(
-        self,
-        parts: list[Any],
-        basis: Any,
-        penalty: Any,
-        *,
-        alpha: float,
-        ridge: float,
-        anchors: list[NDArray[np.float64]],
-        dtype: Any = np.float64,
+        self, parts: list[Any], basis: Any, penalty: Any, *, alpha: float, ridge: float, anchors: list[Array]
     ) -> None:
         self.parts, self.basis, self.penalty = parts, basis, penalty
         self.alpha, self.ridge = alpha, ridge
+        xp = namespace(*anchors)
+        # A type of PyTorch has no equal of NumPy's.
+        self.single_precision = all(str(part.dtype).endswith("float32") for part in parts)
+        self._kind = {"dtype": xp.float32 if self.single_precision else xp.float64, "device": device(anchors[0])}
         n, latent, m = parts[0].shape[0], anchors[0].shape[0], len(parts)
-        self.rows = InMemory(n)
-        self.anchors = [anchor.astype(dtype) for anchor in anchors]
-        self.representation = np.zeros((n, latent, m), dtype)  # Z
-        self.low_rank = np.zeros((n, latent, m), dtype)  # J
-        self.multiplier = np.zeros((n, latent, m), dtype)  # W
-        self.error_multiplier = [np.zeros(part.shape, dtype) for part in parts]  # Y
-        self.error_factor = np.zeros((n, 1), dtype)
+        self.anchors = [xp.astype(anchor, self._kind["dtype"]) for anchor in anchors]
+        self.tensor_z = xp.zeros((n, m, latent), **self._kind)
+        self.tensor_j = xp.zeros((n, m, latent), **self._kind)
+        self.tensor_w = xp.zeros((n, m, latent), **self._kind)
+        self.error_multiplier = [xp.zeros(part.shape, **self._kind) for part in parts]  # Y
+        self.error_factor = xp.zeros((n, 1), **self._kind)
+        self.rows = InMemory(self.tensor_z, max(m * latent, *(part.shape[1] for part in parts)))
         self._work: Any = None
+
+    @property
+    def representation(self) -> Array:
+        """Z, (n, l, m)."""
+        return namespace(self.tensor_z).permute_dims(self.tensor_z, (0, 2, 1))
+
+    @property
+    def low_rank(self) -> Array:
+        """J, (n, l, m)."""
+        return namespace(self.tensor_j).permute_dims(self.tensor_j, (0, 2, 1))
 
     def step(self, penalties: dict[str, float]) -> Step:
         """Do one round."""
         mu, rho = penalties["mu"], penalties["rho"]
-        self.rows.each(lambda block: self._update_rows(block, mu, rho))
-        shifted = self.multiplier
-        shifted /= rho
-        shifted += self.representation
-        self.low_rank, self._work = shrink(shifted, self.basis, self.penalty, 1 / rho, self.low_rank, self._work)
-        # W ← W + ρ(Z − J), and W/ρ + Z is at hand.
-        shifted -= self.low_rank
-        shifted *= rho
-        for v in range(len(self.parts)):
-            self.anchors[v] = polar_factor(self.rows.sum(lambda block, v=v: self._anchor_product(block, v, mu)))  # type: ignore[misc]
-        misfit, gap = self.rows.max(self._largest_misfit), self.rows.max(self._largest_gap)
+        products = self.rows.sum(lambda rows: self._update_rows(rows, mu, rho))
+        self.anchors = [namespace(p).astype(polar_factor(p), self._kind["dtype"]) for p in products]
+        self._shrink(1 / rho)
+        worst, gap = self.rows.max(lambda rows: self._finish_rows(rows, rho))
+        misfit, gap = math.sqrt(worst), float(gap)
         return Step({"reconstruction": misfit, "consensus": gap}, stop=max(misfit, gap))
 
-    def _rows_of(self, v: int, block: slice) -> Any:
-        part = self.parts[v][block]
-        return part if isinstance(part, np.ndarray) else part.toarray()
+    def _rows_of(self, v: int, rows: slice) -> Array:
+        part = self.parts[v][rows]
+        return part.toarray() if is_sparse(part) else part
 
-    def _update_rows(self, block: slice, mu: float, rho: float) -> None:
-        """Update Z, then E and Y, of some rows."""
-        factor = self.error_factor[block]
-        residuals, squares = [], 0.0
+    def _update_rows(self, rows: slice, mu: float, rho: float) -> list[Array]:
+        """Update Z, then E and Y, of some rows; turn W into Z + W/ρ; return their share of Zᵀ(Y + μ(X − E))."""
+        xp = namespace(self.tensor_z)
+        z, w = self.tensor_z[rows], self.tensor_w[rows]
+        share = (1 - mu * self.error_factor[rows]) / mu
+        views, squares = [], 0.0
+        xp.multiply(self.tensor_j[rows], rho, out=z)
+        z -= w
         for v, anchor in enumerate(self.anchors):
-            x, y = self._rows_of(v, block), self.error_multiplier[v][block]
-            pull = y * (1 - mu * factor)
-            pull += mu * x
-            z = pull @ anchor.T
-            z += rho * self.low_rank[block, :, v] - self.multiplier[block, :, v]
-            z /= self.ridge + mu + rho
-            self.representation[block, :, v] = z
+            x, y = self._rows_of(v, rows), self.error_multiplier[v][rows]
+            views.append((x, y))
+            pull = y * share
+            pull += x
+            z[:, v] += mu * (pull @ anchor.T)
+            z[:, v] /= self.ridge + mu + rho
+            # Y becomes the residual and Y/μ, of which both E and the new Y are shares.
             y /= mu
             y += x
-            y -= z @ anchor
-            residuals.append(y)
-            squares = squares + np.einsum("ij,ij->i", y, y)
-        length = np.sqrt(squares)[:, None]
-        threshold = self.alpha / mu
-        kept = np.minimum(1, threshold / np.where(length > 0, length, 1))  # 1 − share, without cancellation
-        for y in residuals:
+            y -= z[:, v] @ anchor
+            squares = squares + sum_of_squares(y)
+        w /= rho
+        w += z
+        length = xp.sqrt(squares)[:, None]
+        # What Y keeps; without cancellation.
+        kept = xp.clip(self.alpha / mu / xp.where(length > 0, length, xp.ones_like(length)), max=1.0)
+        self.error_factor[rows] = (1 - kept) / (mu * kept)
+        products = []
+        for v, (x, y) in enumerate(views):
+            target = y * (2 * kept - 1)
+            target += x
+            products.append(mu * in_double(z[:, v].T @ target))
             y *= mu * kept
-        self.error_factor[block] = np.maximum(0, 1 - kept) / (mu * np.where(kept > 0, kept, 1))
+        return products
 
-    def _target(self, block: slice, v: int, mu: float) -> NDArray[Any]:
-        """Return Y + μ(X − E) of some rows."""
-        target = self.error_multiplier[v][block] * (1 - mu * self.error_factor[block])
-        target += mu * self._rows_of(v, block)
-        return target
+    def _shrink(self, threshold: float) -> None:
+        """Update J from Z + W/ρ."""
+        if isinstance(self.basis, SampleModeBasis):
+            # The other modes are alike to it.
+            _, self._work = shrink(self.tensor_w, self.basis, self.penalty, threshold, self.tensor_j, self._work)
+            return
+        xp = namespace(self.tensor_w)
+        shifted = contiguous(xp.permute_dims(self.tensor_w, (0, 2, 1)))
+        result, self._work = shrink(shifted, self.basis, self.penalty, threshold, None, self._work)
+        self.tensor_j[...] = xp.permute_dims(result, (0, 2, 1))
 
-    def _anchor_product(self, block: slice, v: int, mu: float) -> NDArray[Any]:
-        return np.asarray(self.representation[block, :, v].T @ self._target(block, v, mu), dtype=np.float64)
+    def _finish_rows(self, rows: slice, rho: float) -> list[Array]:
+        """Update W from Z + W/ρ; return the largest squared row length of X − ZA − E and row sum of |Z − J|.
 
-    def _largest_misfit(self, block: slice) -> float:
-        """Return the largest length of a row of X − ZA − E, which no rotation of the features changes."""
-        worst = 0.0
+        No rotation of the features changes the length.
+        """
+        xp = namespace(self.tensor_z)
+        z, j, w = self.tensor_z[rows], self.tensor_j[rows], self.tensor_w[rows]
+        w -= j
+        w *= rho
+        gap = xp.max(xp.sum(xp.abs(z - j), axis=2))
+        lengths = []
         for v, anchor in enumerate(self.anchors):
-            residual = self._rows_of(v, block) - self.representation[block, :, v] @ anchor
-            residual -= self.error_factor[block] * self.error_multiplier[v][block]
-            worst = max(worst, float(np.einsum("ij,ij->i", residual, residual).max()))
-        return math.sqrt(worst)
+            residual = z[:, v] @ anchor
+            residual -= self._rows_of(v, rows)
+            residual += self.error_factor[rows] * self.error_multiplier[v][rows]
+            lengths.append(xp.max(sum_of_squares(residual)))
+        return [xp.max(xp.stack(lengths)), gap]
 
-    def _largest_gap(self, block: slice) -> float:
-        return float(np.abs(self.representation[block] - self.low_rank[block]).sum(axis=1).max())
-
-    def embedding(self, n_components: int) -> NDArray[np.float64]:
+    def embedding(self, n_components: int) -> Array:
         """Return the leading left singular vectors of [Z_1 … Z_m]/√m.
 
         Where the rank of the representation is less than `n_components`, its further directions hold nothing but what
         the stop rule left over. The strongest of those that the penalty took away, which the multiplier holds, stand
         in for them.
         """
-        n, latent, m = self.representation.shape
-        kept, removed = (array.reshape(n, latent * m) for array in (self.representation, self.multiplier))
-        vectors = self._left_vectors(lambda block: as_float64(kept[block]), n_components)
+        xp = namespace(self.tensor_z)
+        n = self.tensor_z.shape[0]
+        kept, removed = xp.reshape(self.tensor_z, (n, -1)), xp.reshape(self.tensor_w, (n, -1))
+        vectors = self._left_vectors(lambda rows: in_double(kept[rows]), n_components)
         missing = n_components - vectors.shape[1]
         if missing:
-            inner = self.rows.sum(lambda block: vectors[block].T @ as_float64(removed[block]))
-            beside = self._left_vectors(lambda block: as_float64(removed[block]) - vectors[block] @ inner, missing)
-            vectors = np.concatenate([vectors, beside], axis=1)
-        embedding = np.zeros((n, n_components))
-        embedding[:, : vectors.shape[1]] = vectors
-        return embedding
+            inner = self.rows.sum(lambda rows: vectors[rows].T @ in_double(removed[rows]))
+            beside = self._left_vectors(lambda rows: in_double(removed[rows]) - vectors[rows] @ inner, missing)
+            none = xp.zeros((n, missing - beside.shape[1]), dtype=xp.float64, device=device(kept))
+            vectors = xp.concat([vectors, beside, none], axis=1)
+        return vectors
 
-    def _left_vectors(self, rows_of: Callable[[slice], NDArray[np.float64]], count: int) -> NDArray[np.float64]:
+    def _left_vectors(self, rows_of: Callable[[slice], Array], count: int) -> Array:
         """Return the leading left singular vectors of a matrix, at most its rank, through the small Gram matrix."""
 
-        def gram(block: slice) -> NDArray[np.float64]:
-            rows = rows_of(block)
-            return np.asarray(rows.T @ rows)
+        def gram(rows: slice) -> Array:
+            part = rows_of(rows)
+            return part.T @ part
 
-        values, vectors = np.linalg.eigh(self.rows.sum(gram))
-        values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
-        present = values > max(_NEGLIGIBLE**2 * values[0], np.finfo(np.float64).tiny)
-        scaled = vectors[:, present] / np.sqrt(values[present])
-        return np.concatenate([rows_of(block) @ scaled for block in self.rows.blocks])
+        total = self.rows.sum(gram)
+        xp = namespace(total)
+        values, vectors = leading_eigenpairs(total, min(count, total.shape[0]))
+        squares = on_host(values)
+        present = int(np.sum(squares > max(_NEGLIGIBLE**2 * squares[0], np.finfo(np.float64).tiny)))
+        scaled = vectors[:, :present] / xp.sqrt(values[:present])
+        left = xp.empty((self.tensor_z.shape[0], present), dtype=xp.float64, device=device(total))
+
+        def work(rows: slice) -> None:
+            left[rows] = rows_of(rows) @ scaled
+
+        self.rows.each(work)
+        return left
 
 
 def narrowed(part: Any) -> Any:
@@ -180,42 +215,47 @@ def narrowed(part: Any) -> Any:
     n, d = part.shape
     if d <= n:
         return part
-    rows = as_float64(part)
-    values, vectors = np.linalg.eigh(_dense(rows @ rows.T))
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0)), dtype=part.dtype)
+    rows = in_double(part)
+    products = _dense(rows @ rows.T)
+    xp = namespace(products)
+    values, vectors = xp.linalg.eigh(products)
+    coordinates = vectors * xp.sqrt(xp.clip(values, min=0.0))
+    return coordinates.astype(part.dtype) if isinstance(coordinates, np.ndarray) else coordinates.to(part.dtype)
 
 
-def polar_factor(matrix: NDArray[Any]) -> NDArray[np.float64]:
+def polar_factor(matrix: Array) -> Array:
     """Return P Qᵀ of the thin SVD P Σ Qᵀ; that of zero is the identity."""
-    if not matrix.any():
-        return np.eye(*matrix.shape)
-    left, _, right = np.linalg.svd(matrix, full_matrices=False)
-    return np.asarray(left @ right)
+    xp = namespace(matrix)
+    if matrix.shape[0] < matrix.shape[1]:
+        return xp.matrix_transpose(polar_factor(xp.matrix_transpose(matrix)))
+    # Of a tall matrix only the triangle goes through an SVD.
+    orthonormal, triangle = xp.linalg.qr(matrix)
+    left, _, right = xp.linalg.svd(triangle, full_matrices=False)
+    return orthonormal @ (left @ right)
 
 
-def principal_anchors(part: Any, n_latent: int, views: Views) -> NDArray[np.float64]:
+def principal_anchors(part: Any, n_latent: int, views: Views) -> Array:
     """Return the leading right singular vectors of a (narrowed) view as the rows of its first anchors.
 
     Unlike "the first l features" they do not depend on the order of the features. Their signs are those under which
     the samples' coordinates agree with a function of the samples that is the same in all views.
     """
-    part = as_float64(part)
     n, d = part.shape
     kept = min(n_latent, n, d)
-    squares, vectors = _leading(InMemory(n).sum(lambda block: _dense(part[block].T @ part[block])), kept)
+    anchors = views.place(np.zeros((n_latent, d)))
+    like = part if is_tensor(part) else np.empty((n, 0))
+
+    def gram(rows: slice) -> Array:
+        some = in_double(part[rows])
+        return _dense(some.T @ some)
+
+    values, vectors = leading_eigenpairs(InMemory(like, d).sum(gram), kept)
+    squares = on_host(values)
     scale = max(float(squares[0]), np.finfo(np.float64).tiny)
-    settle(-squares / scale, vectors, lambda count: _dense(part @ vectors).T @ views.probes(count))
-    anchors = np.zeros((n_latent, d))
+    settle(-squares / scale, vectors, lambda count: (in_double(part) @ vectors).T @ views.probes(count))
     anchors[:kept] = vectors.T
     return anchors
 
 
-def _dense(matrix: Any) -> NDArray[np.float64]:
-    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
-
-
-def _leading(gram: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the largest eigenvalues of a Gram matrix and their vectors, descending."""
-    size = len(gram)
-    values, vectors = eigh(gram, subset_by_index=[size - count, size - 1], overwrite_a=True, check_finite=False)
-    return values[::-1], np.ascontiguousarray(vectors[:, ::-1])
+def _dense(matrix: Any) -> Array:
+    return matrix.toarray() if is_sparse(matrix) else matrix

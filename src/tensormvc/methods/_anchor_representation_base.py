@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kmeans import kmeans
+from .._ops import on_host
 from .._sample_random import SampleRandom
 from .._validation import check_memory
-from .._views import Views, on_host
+from .._views import Views
 from ._admm import Schedule
 from ._anchor_representation import AnchorRepresentation, narrowed, principal_anchors
 from ._base import COUNT, POSITIVE, TensorClusterer
@@ -30,7 +31,11 @@ class AnchorRepresentationClusterer(TensorClusterer):
         **TensorClusterer._parameter_constraints,
         "alpha": POSITIVE,
         "n_latent": [*COUNT, None],
+        "device": "no_validation",
     }
+
+    def _as_views(self, views: Any) -> Views:
+        return self._working_views(views, device=self.device)
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
         n_latent = self.n_latent or _LATENT_PER_CLUSTER * self.n_clusters
@@ -42,25 +47,18 @@ class AnchorRepresentationClusterer(TensorClusterer):
             "take a smaller n_latent; twice the number of clusters is the default",
         )
         basis = self._fit_basis(views, seed, sample_graph)
-        arrays = [on_host(array) for array in views.arrays]
-        single = all(array.dtype == np.float32 for array in arrays)
         penalty, ridge = self._penalty_and_ridge()
-        parts = [narrowed(array) for array in arrays]
-        solver = AnchorRepresentation(
-            parts,
-            basis,
-            penalty,
-            alpha=self.alpha,
-            ridge=ridge,
-            anchors=[principal_anchors(part, n_latent, views) for part in parts],
-            dtype=np.float32 if single else np.float64,
-        )
+        parts = [narrowed(array) for array in views.arrays]
+        anchors = [principal_anchors(part, n_latent, views) for part in parts]
+        solver = AnchorRepresentation(parts, basis, penalty, alpha=self.alpha, ridge=ridge, anchors=anchors)
+        single = solver.single_precision
         caps = {"mu": _SINGLE_CAP, "rho": _SINGLE_CAP} if single else {"mu": 1e11, "rho": 1e13}
         self._run(solver.step, Schedule({"mu": 1e-4, "rho": 1e-4}, caps), single_precision=single)
         if self.keep == "all":
-            self.representation_ = views.to_given_order(solver.representation)
+            self.representation_ = views.to_given_order(np.ascontiguousarray(on_host(solver.representation)))
         embedding = solver.embedding(self.n_clusters)
-        self.embedding_ = views.to_given_order(embedding)
+        self.embedding_ = views.to_given_order(on_host(embedding))
+        del solver
         return kmeans(embedding, self.n_clusters, n_init=_RESTARTS, random=SampleRandom(views, seed))[0]
 
     @abstractmethod

@@ -53,6 +53,9 @@ class ASRETR(AnchorRepresentationClusterer):
         Called after every round; a true answer ends the fit.
     keep : "all" or None, default=None
         Whether to keep ``representation_``, which can be gigabytes.
+    device : str or torch.device, optional
+        Where to compute, with PyTorch: "cuda", "cuda:1", "cpu". By default where the views are: tensors of PyTorch on
+        their device, everything else with NumPy. What is fitted comes back as NumPy's arrays.
 
     Attributes
     ----------
@@ -101,6 +104,7 @@ class ASRETR(AnchorRepresentationClusterer):
         verbose: int = 0,
         callback: Callable[..., Any] | None = None,
         keep: str | None = None,
+        device: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.basis = basis
@@ -115,6 +119,7 @@ class ASRETR(AnchorRepresentationClusterer):
         self.verbose = verbose
         self.callback = callback
         self.keep = keep
+        self.device = device
 
     def _penalty_and_ridge(self) -> tuple[Any, float]:
         return ETR(float(self.delta)), 2.0 * self.gamma

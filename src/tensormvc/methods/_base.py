@@ -86,7 +86,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Return labels in working order, and set what else is fitted."""
 
     def _as_views(self, views: Any) -> Views:
-        return as_views(views, view_sizes=self.view_sizes)
+        return as_views(views, view_sizes=self.view_sizes).on_host()
 
     def _run(self, step: Callable[[dict[str, float]], Step], schedule: Any, *, single_precision: bool = False) -> None:
         """Run a solver to its end and keep how it went."""
@@ -126,6 +126,10 @@ class TensorClusterer(MultiViewClusterer):
     }
 
     def _as_views(self, views: Any) -> Views:
+        # A method that computes where the views are says so.
+        return self._working_views(views).on_host()
+
+    def _working_views(self, views: Any, device: Any = None) -> Views:
         basis = make_basis("agft" if isinstance(self.basis, str) and self.basis == "auto" else self.basis)
         return as_views(
             views,
@@ -133,6 +137,7 @@ class TensorClusterer(MultiViewClusterer):
             # A transform that looks at the order of the samples, or of the views, gets it as it is.
             canonical=getattr(basis, "adapts_to_data", False) or isinstance(basis, ViewFFT),
             keep_view_order=isinstance(basis, ViewFFT),
+            device=device,
         )
 
     def _fit_basis(self, views: Views, seed: int, sample_graph: Any) -> Any:

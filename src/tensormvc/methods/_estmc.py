@@ -51,6 +51,9 @@ class ESTMC(AnchorRepresentationClusterer):
         Called after every round; a true answer ends the fit.
     keep : "all" or None, default=None
         Whether to keep ``representation_``, which can be gigabytes.
+    device : str or torch.device, optional
+        Where to compute, with PyTorch: "cuda", "cuda:1", "cpu". By default where the views are: tensors of PyTorch on
+        their device, everything else with NumPy. What is fitted comes back as NumPy's arrays.
 
     Attributes
     ----------
@@ -97,6 +100,7 @@ class ESTMC(AnchorRepresentationClusterer):
         verbose: int = 0,
         callback: Callable[..., Any] | None = None,
         keep: str | None = None,
+        device: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.basis = basis
@@ -110,6 +114,7 @@ class ESTMC(AnchorRepresentationClusterer):
         self.verbose = verbose
         self.callback = callback
         self.keep = keep
+        self.device = device
 
     def _penalty_and_ridge(self) -> tuple[Any, float]:
         return make_penalty(self.penalty), 0.0

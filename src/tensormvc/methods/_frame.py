@@ -23,6 +23,13 @@ _BLOCK_BYTES = 2**19
 _ORTHOGONAL = 1e-11
 
 
+def shrink(tensor: Any, basis: Any, penalty: Any, threshold: float, out: Any, work: Any) -> tuple[Any, Any]:
+    """Shrink into `out`; return it and the room for the slices, to be handed back next time."""
+    if work is None:
+        work = basis.forward(tensor)
+    return low_rank_shrink(tensor, basis, penalty, threshold, out=out, work=work), work
+
+
 class GivenFrame:
     """The samples as they are, for transforms of any kind.
 
@@ -64,9 +71,7 @@ class GivenFrame:
         multiplier *= decay
         multiplier += representation
         given, out = multiplier.transpose(1, 2, 0), low_rank.transpose(1, 2, 0)
-        if self._work is None:
-            self._work = self.basis.forward(given)
-        low_rank_shrink(given, self.basis, penalty, threshold, out=out, work=self._work)
+        _, self._work = shrink(given, self.basis, penalty, threshold, out, self._work)
         multiplier -= low_rank
         return np.array([np.linalg.norm(z - g) for z, g in zip(representation, low_rank, strict=True)])
 

@@ -22,7 +22,7 @@ from .._views import as_float64, row_blocks
 from ..graphs._anchors import bkhk
 from ..graphs._knn import TIE_ABSOLUTE, DistanceBlocks
 from ._admm import Step
-from ._self_representation import shrink
+from ._frame import shrink
 
 # Length of the multiplier steps.
 _STEP = 1.5

@@ -27,7 +27,6 @@ from scipy.linalg import eigh
 
 from .._ops import is_sparse, parallel_ranges
 from .._views import as_float64
-from ..shrinkage import low_rank_shrink
 from ._admm import Step
 from ._frame import frame_of
 
@@ -242,13 +241,6 @@ def _shared(width: int, ranks: list[int]) -> list[NDArray[np.float64]]:
     """Return arrays (width, rank) that lie in the same place."""
     room = np.empty(width * max(ranks))
     return [room[: width * rank].reshape(width, rank) for rank in ranks]
-
-
-def shrink(tensor: Any, basis: Any, penalty: Any, threshold: float, out: Any, work: Any) -> tuple[Any, Any]:
-    """Shrink into `out`; return it and the room for the slices, to be handed back next time."""
-    if work is None:
-        work = basis.forward(tensor)
-    return low_rank_shrink(tensor, basis, penalty, threshold, out=out, work=work), work
 
 
 def _singular_coordinates(part: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._kmeans import kmeans
-from .._ops import is_sparse
+from .._ops import is_sparse, on_host
 from .._sample_random import SampleRandom
-from .._views import Views, on_host
+from .._views import Views
 from ..graphs import refuse_missing
 from ..penalties import Nuclear
 from ._base import POSITIVE, TensorClusterer

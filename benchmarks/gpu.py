@@ -1,0 +1,172 @@
+"""Seconds of ESTMC on a device of PyTorch, by stage, and whether its labels are those of NumPy.
+
+Two sizes: a full graph Fourier transform of 11 673 samples in four views of 2 000 features (20 clusters), and the
+anchor transform of a million samples in three views of 64 features (10 clusters). Input arrays are NumPy's: moving them
+is included, starting the device is not. Stages exclude one another.
+"""
+
+import argparse
+import time
+import warnings
+from collections import defaultdict
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from sklearn.exceptions import ConvergenceWarning
+
+import tensormvc as tm
+from tensormvc import _views
+from tensormvc.bases import _anchor, _base, _graph
+from tensormvc.graphs import _knn
+from tensormvc.methods import _anchor_representation as solver
+from tensormvc.methods import _anchor_representation_base as estimator
+from tensormvc.methods import _base as methods
+
+STAGES = {
+    "views: move, check, order": [(methods, "as_views")],
+    "  hashes": [(_views, "_row_hashes")],
+    "  unit length": [(_views, "_unit_rows")],
+    "neighbours": [(_knn, "knn_graph")],
+    "BKHK": [(_anchor, "bkhk")],
+    "graph to anchors": [(_anchor, "anchor_graph")],
+    "spectrum of the anchors": [(_anchor.AGFT, "_set_spectrum")],
+    "eigenvectors of the Laplacian": [(_graph, "_all_eigenpairs")],
+    "signs and components": [(_graph, "settle"), (_graph, "_set_component_vectors")],
+    "probes": [(_views.Views, "probes")],
+    "first anchors": [(estimator, "principal_anchors")],
+    "loop: rows": [(solver.AnchorRepresentation, "_update_rows"), (solver.AnchorRepresentation, "_finish_rows")],
+    "loop: polar factors": [(solver, "polar_factor")],
+    "loop: transforms": [(_base.SampleModeBasis, "forward"), (_base.SampleModeBasis, "inverse")],
+    "loop: slices": [(solver.AnchorRepresentation, "_shrink")],
+    "embedding": [(solver.AnchorRepresentation, "embedding")],
+    "k-means": [(estimator, "kmeans")],
+    "labels": [(methods, "tidy_labels")],
+}
+
+
+@contextmanager
+def stage_times():
+    """Time the stages of every fit inside, each without those that it calls."""
+    seconds, stack, undo = defaultdict(float), [0.0], []
+
+    def timed(function, stage):
+        def run(*args, **kwargs):
+            synchronise()
+            start = time.perf_counter()
+            stack.append(0.0)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                synchronise()
+                spent = time.perf_counter() - start
+                seconds[stage] += spent - stack.pop()
+                stack[-1] += spent
+
+        return run
+
+    for stage, places in STAGES.items():
+        for owner, name in places:
+            function = getattr(owner, name)
+            undo.append((owner, name, function))
+            setattr(owner, name, timed(function, stage))
+    try:
+        yield seconds
+    finally:
+        for owner, name, function in undo:
+            setattr(owner, name, function)
+
+
+def synchronise():
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def fit(views, n_clusters, device, **options):
+    """Return a fitted model and its seconds."""
+    synchronise()
+    start = time.perf_counter()
+    model = tm.ESTMC(n_clusters, random_state=0, device=device, **options).fit(views)
+    return model, time.perf_counter() - start
+
+
+def profile(title, views, y, n_clusters, device, repeats, **options):
+    """Print the seconds of a fit, best of several, and then those of its stages."""
+    fits = [fit(views, n_clusters, device, **options) for _ in range(repeats)]
+    model, best = min(fits, key=lambda pair: pair[1])
+    print(f"\n## {title}: {best:.2f} s (all: {', '.join(f'{s:.2f}' for _, s in fits)})")
+    print(f"{model.n_iter_} rounds, ARI with the true clusters {tm.metrics.ari(y, model.labels_):.4f}")
+    if torch.cuda.is_available():
+        print(f"peak memory of the device {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
+        torch.cuda.reset_peak_memory_stats()
+    with stage_times() as seconds:
+        _, total = fit(views, n_clusters, device, **options)
+    print("\n| stage | seconds |\n|---|---|")
+    for stage in STAGES:
+        if stage in seconds:
+            print(f"| {stage} | {seconds[stage]:.3f} |")
+    print(
+        f"| the rest | {total - sum(seconds.values()):.3f} |\n| all, timed stage by stage | {total:.3f} |", flush=True
+    )
+
+
+def compare(title, views, n_clusters, device, **options):
+    """Print how far the labels of the device are those of NumPy."""
+    ours, seconds = fit(views, n_clusters, device, **options)
+    host, host_seconds = fit(views, n_clusters, None, **options)
+    pairs = list(zip(ours.history_, host.history_, strict=False))
+    difference = max(abs(a.residuals[k] - b.residuals[k]) for a, b in pairs for k in a.residuals)
+    print(
+        f"| {title} | {options['basis']} | {tm.metrics.ari(host.labels_, ours.labels_):.4f} | {difference:.1e} "
+        f"| {seconds:.2f} | {host_seconds:.2f} |",
+        flush=True,
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the two sizes")
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--files", nargs="*", default=[], help="data sets on which the labels are compared, too")
+    parser.add_argument("--skip", nargs="*", default=[], choices=["full", "anchors", "compare"])
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    name = torch.cuda.get_device_name() if args.device.startswith("cuda") else args.device
+    print(f"{name}, PyTorch {torch.__version__}")
+
+    start = time.perf_counter()
+    for basis in ("gft-sim", "agft"):
+        fit(tm.datasets.make_multiview(600, random_state=0)[0], 3, args.device, basis=basis)
+    print(f"the device's start, with two small fits: {time.perf_counter() - start:.1f} s", flush=True)
+
+    if "compare" not in args.skip:
+        print("\n| data | basis | ARI, device and NumPy | largest difference of a residual | device, s | NumPy, s |")
+        print("|---|---|---|---|---|---|")
+        for dtype in (np.float64, np.float32):
+            views, y = tm.datasets.make_multiview(
+                3000, n_clusters=8, n_features=(40, 60, 90), noise=1.0, dtype=dtype, random_state=1
+            )
+            for basis in ("gft-sim", "gft-sum", "agft", "fft"):
+                compare(f"synthetic, {np.dtype(dtype)}", views, 8, args.device, basis=basis)
+        for path in args.files:
+            views, y = tm.datasets.load_views(path)
+            for basis in ("gft-sim", "gft-sum", "agft", "fft"):
+                compare(path, views, len(np.unique(y)), args.device, basis=basis)
+
+    if "full" not in args.skip:
+        n = int(11_673 * args.scale)
+        views, y = tm.datasets.make_multiview(n, n_clusters=20, n_features=2000, n_views=4, noise=0.3, random_state=0)
+        profile(f"gft-sim, {n} samples, 4 views of 2 000", views, y, 20, args.device, args.repeats, basis="gft-sim")
+    if "anchors" not in args.skip:
+        n = int(1_000_000 * args.scale)
+        for dtype in (np.float64, np.float32):
+            views, y = tm.datasets.make_multiview(
+                n, n_clusters=10, n_features=64, n_views=3, noise=1.0, dtype=dtype, random_state=0
+            )
+            title = f"agft, {n} samples, 3 views of 64, {np.dtype(dtype)}"
+            profile(title, views, y, 10, args.device, args.repeats, basis="agft")
+
+
+if __name__ == "__main__":
+    main()

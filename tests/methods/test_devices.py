@@ -1,0 +1,174 @@
+"""The same fits with PyTorch, on the CPU and on a GPU where there is one, as with NumPy."""
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import tensormvc as tm
+from tensormvc._executors import InMemory
+from tensormvc._kmeans import kmeans
+from tensormvc._sample_random import SampleRandom
+from tensormvc._views import as_views
+from tensormvc.graphs import anchor_graph, bkhk, knn_graph
+
+METHODS = {"ASRETR": tm.ASRETR, "ESTMC": tm.ESTMC}
+
+
+def data(n=151, dtype=np.float64):
+    # Not a power of 2: the halves of the anchors' tree are of different sizes.
+    return tm.datasets.make_multiview(n, n_clusters=4, n_features=(5, 12, 200), noise=0.8, dtype=dtype, random_state=3)[
+        0
+    ]
+
+
+@pytest.mark.parametrize("basis", ["gft-sim", "gft-sum", "gft-gmc", "agft", "fft", "fft-view", "dct", "haar"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_fit_is_that_of_numpy(backend, method, basis):
+    views = data()
+    make = METHODS[method](4, basis=basis, random_state=0, max_iter=60, keep="all")
+    host = make.fit(views)
+    expected = host.labels_, host.embedding_, host.representation_, host.history_
+    ours = make.fit([backend.array(view) for view in views])
+    np.testing.assert_array_equal(ours.labels_, expected[0])
+    assert isinstance(ours.embedding_, np.ndarray)
+    # Signs of singular vectors are open.
+    signs = np.sign(np.sum(ours.embedding_ * expected[1], axis=0))
+    np.testing.assert_allclose(ours.embedding_ * signs, expected[1], atol=1e-7)
+    np.testing.assert_allclose(ours.representation_, expected[2], atol=1e-8)
+    assert len(ours.history_) == len(expected[3])
+    for a, b in zip(ours.history_, expected[3], strict=True):
+        np.testing.assert_allclose(list(a.residuals.values()), list(b.residuals.values()), atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("basis", ["gft-sum", "agft"])
+def test_single_precision(backend, basis):
+    views = data(dtype=np.float32)
+    make = tm.ESTMC(4, basis=basis, random_state=0)
+    labels = make.fit_predict(views)
+    ours = make.fit_predict([backend.array(view) for view in views])
+    assert tm.metrics.ari(labels, ours) >= 0.99
+
+
+@pytest.mark.parametrize("basis", ["gft-sim", "gft-sum", "agft"])
+def test_the_order_means_nothing_on_a_device(backend, basis):
+    views = data()
+    order = np.random.default_rng(0).permutation(len(views[0]))
+    make = tm.ESTMC(4, basis=basis, random_state=0)
+    labels = make.fit_predict([backend.array(view) for view in views])
+    moved = make.fit_predict([backend.array(view[order]) for view in views[::-1]])
+    np.testing.assert_array_equal(moved, labels[order])
+
+
+def test_device_moves_views_of_every_kind(backend):
+    if backend.name == "numpy":
+        pytest.skip("NumPy has no devices")
+    views = data()
+    expected = tm.ESTMC(4, basis="agft", random_state=0).fit_predict(views)
+    mixed = [sp.csr_array(views[0]), views[1], backend.array(views[2])]
+    for given in (views, mixed):
+        model = tm.ESTMC(4, basis="agft", random_state=0, device=backend.device).fit(given)
+        np.testing.assert_array_equal(model.labels_, expected)
+    # Without a device, all go where the first tensor is.
+    made = as_views(mixed)
+    assert {array.device.type for array in made.arrays} == {backend.device}
+
+
+def test_a_fitted_basis_of_a_device_is_pickled_without_it(backend):
+    views = data()
+    for basis in ("gft-sum", "agft"):
+        model = tm.ESTMC(4, basis=basis, random_state=0).fit([backend.array(view) for view in views])
+        restored = pickle.loads(pickle.dumps(model)).basis_
+        tensor = np.random.default_rng(0).normal(size=(len(views[0]), 3, 2))
+        np.testing.assert_allclose(restored.forward(tensor), model.basis_.forward(tensor), atol=1e-12)
+
+
+def test_clear_words_where_the_device_is_missing(monkeypatch):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra 'torch')")
+    views = data(40)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(RuntimeError, match="finds 0 CUDA devices here; leave device=None"):
+        tm.ESTMC(4, device="cuda").fit(views)
+    with pytest.raises(ValueError, match="'gpu' is not a device of PyTorch, such as 'cuda'"):
+        tm.ESTMC(4, device="gpu").fit(views)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"needs PyTorch: pip install 'tensormvc\[torch\]'"):
+        tm.ASRETR(4, device="cuda").fit(views)
+
+
+@pytest.mark.parametrize("n", [16, 37, 151])
+def test_graphs_and_anchors(backend, n):
+    made = as_views(data(n))
+    parts = [backend.array(array) for array in made.arrays]
+    ties = made.probes(1)[:, 0]
+    assert abs(knn_graph(parts, 5) - knn_graph(list(made.arrays), 5)).sum() == 0
+    for depth in (1, 2, 4):
+        expected = bkhk(list(made.arrays), depth, ties)
+        anchors = bkhk(parts, depth, backend.array(ties))
+        for a, b in zip(anchors, expected, strict=True):
+            np.testing.assert_allclose(backend.numpy(a), b, atol=1e-12)
+        k = min(5, 2**depth - 1)
+        graph = anchor_graph(parts, anchors, k)
+        np.testing.assert_allclose(graph.toarray(), anchor_graph(list(made.arrays), expected, k).toarray(), atol=1e-9)
+
+
+def test_tied_samples(backend):
+    """Duplicates, of which no half has room for all, and samples in the middle of all anchors."""
+    rng = np.random.default_rng(0)
+    points = np.repeat(rng.normal(size=(5, 3)), 9, axis=0)
+    ties = np.repeat(rng.normal(size=5), 9)
+    expected = bkhk([points], 3, ties)
+    anchors = bkhk([backend.array(points)], 3, backend.array(ties))
+    np.testing.assert_allclose(backend.numpy(anchors[0]), expected[0], atol=1e-12)
+    corners = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
+    middle = np.array([[0.0, 0.0], [0.5, 0.2], [0.0, 0.0]])
+    graph = anchor_graph([backend.array(middle)], [backend.array(corners)], 2).toarray()
+    np.testing.assert_allclose(graph[[0, 2]], 0.25)
+    assert (graph[1] > 0).sum() == 2
+
+
+def test_random_numbers_and_kmeans(backend):
+    views = data()
+    host, ours = as_views(views), as_views([backend.array(view) for view in views])
+    np.testing.assert_allclose(backend.numpy(ours.probes(3)), host.probes(3), atol=1e-12)
+    a, b = SampleRandom(ours, 5), SampleRandom(host, 5)
+    np.testing.assert_allclose(backend.numpy(a.uniform(4)), b.uniform(4), atol=1e-11)
+    np.testing.assert_allclose(backend.numpy(a.waves(4)), b.waves(4), atol=1e-10)
+    for k in (1, 4, 30):
+        points = np.column_stack(host.arrays[:2])
+        labels, inertia = kmeans(backend.array(points), k, n_init=3, random=a)
+        expected, best = kmeans(points, k, n_init=3, random=b)
+        np.testing.assert_array_equal(labels, expected)
+        assert inertia == pytest.approx(best, rel=1e-12)
+        assert len(np.unique(labels)) == k
+
+
+def test_anchor_transform_unpacks_in_blocks(backend, monkeypatch):
+    monkeypatch.setattr("tensormvc._ops.UNPACKED_BYTES", 8 * 16 * 10)
+    views = data()
+    tensor = np.random.default_rng(0).normal(size=(len(views[0]), 3, 2))
+    basis = tm.AGFT(n_anchors=16).fit(views)
+    slices = basis.forward(tensor)
+    given = backend.array(tensor)
+    np.testing.assert_allclose(backend.numpy(basis.forward(given)), slices, atol=1e-12)
+    np.testing.assert_allclose(backend.numpy(basis.inverse(backend.array(slices))), basis.inverse(slices), atol=1e-12)
+    fitted_there = tm.AGFT(n_anchors=16).fit([backend.array(view) for view in views])
+    np.testing.assert_allclose(fitted_there.singular_values_, basis.singular_values_, atol=1e-12)
+
+
+def test_row_blocks_reduce_in_their_order(backend):
+    values = np.random.default_rng(0).normal(size=(5000, 3))
+    given = backend.array(values)
+    rows = InMemory(given, 100)
+    total, squares = rows.sum(lambda piece: [given[piece].sum(0), (given[piece] ** 2).sum()])
+    np.testing.assert_allclose(backend.numpy(total), values.sum(axis=0), atol=1e-10)
+    assert float(squares) == pytest.approx((values**2).sum())
+    assert float(rows.max(lambda piece: given[piece].max())) == values.max()
+    for place in (0, 2500, 4999):
+        # What is not a number is never lost.
+        given = backend.array(values)
+        given[place, 0] = np.nan
+        assert np.isnan(float(rows.max(lambda piece, given=given: given[piece, 0].max())))
