@@ -30,6 +30,7 @@ bench: $(VENV)/demo.stamp
 	$(PY) benchmarks/gmc.py
 	$(PY) benchmarks/audit.py
 	$(PY) benchmarks/methods.py
+	$(PY) benchmarks/scale.py
 
 venv: $(VENV)/bin/python
 

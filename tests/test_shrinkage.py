@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import tensormvc as tm
 from tensormvc.penalties import make_penalty
 from tensormvc.published import ReweightedETR
-from tensormvc.shrinkage import l21_shrink, low_rank_shrink, shrink_slices
+from tensormvc.shrinkage import l21_shrink, low_rank_shrink, shrink_slices, shrink_views_first
 
 from . import textbook
 
@@ -46,6 +46,45 @@ def test_nuclear_shrinkage_is_the_textbook_svd(kind, n, d, m, seed, threshold, s
     expected = textbook_slices(slices, make_penalty("nuclear"), threshold)
     error = np.linalg.norm(shrink_slices(slices, "nuclear", threshold) - expected, axis=(1, 2))
     assert np.all(error <= 1e-10 * np.linalg.norm(slices, axis=(1, 2)))
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@given(**shapes, threshold=st.floats(1e-9, 10), spread=st.sampled_from([0.0, 3.0, 6.0, 9.0, 14.0]))
+def test_views_first_is_the_textbook_svd(parts, n, d, m, seed, threshold, spread):
+    """Parts and views in places of their own, and slices divided by their scales."""
+    rng = np.random.default_rng(seed)
+    scales = rng.uniform(0.5, 2, size=n)
+    slices = random_tensor(seed, n, d, m, spread)
+    if parts == 2:
+        slices = slices + 1j * random_tensor(seed + 1, n, d, m, spread)
+    rows = np.stack([slices.real, slices.imag][:parts]).transpose(3, 0, 1, 2) / scales[:, None]
+    # Rows of a larger array, as a block of slices is.
+    room = np.zeros((m, parts, n + 2, d))
+    room[:, :, 1:-1] = rows
+    out = np.empty_like(room)[:, :, 1:-1]
+    shrink_views_first(room[:, :, 1:-1], make_penalty("nuclear"), threshold, scales=scales, out=out)
+    shrunk = (out * scales[:, None]).transpose(1, 2, 3, 0)
+    result = shrunk[0] + 1j * shrunk[1] if parts == 2 else shrunk[0]
+    expected = textbook_slices(slices, make_penalty("nuclear"), threshold)
+    error = np.linalg.norm(result - expected, axis=(1, 2))
+    assert np.all(error <= 1e-10 * np.linalg.norm(slices, axis=(1, 2)))
+
+
+def test_large_slices_that_are_real_are_shrunk_as_real_ones(monkeypatch):
+    monkeypatch.setattr("tensormvc.shrinkage._BLOCK_BYTES", 1)
+    slices = random_tensor(0, 3, 7, 5) + 1j * random_tensor(1, 3, 7, 5)
+    slices[0] = slices[0].real
+    expected = textbook_slices(slices, make_penalty("nuclear"), 1.0)
+    result = shrink_slices(slices, "nuclear", 1.0)
+    np.testing.assert_allclose(result, expected, atol=1e-12)
+    assert not result[0].imag.any()
+
+
+def test_tiny_slices_survive_tiny_thresholds():
+    """Their squares underflow; the norm of the slice must not be taken for zero."""
+    slices = random_tensor(0, 2, 4, 3) * 1e-170
+    expected = textbook_slices(slices * 1e170, make_penalty("nuclear"), 1.0) * 1e-170
+    np.testing.assert_allclose(shrink_slices(slices, "nuclear", 1e-170), expected, rtol=1e-9, atol=1e-182)
 
 
 @pytest.mark.parametrize("name", PENALTIES)

@@ -25,6 +25,8 @@ Array = Any
 # Columns that are transformed together along the first axis: wide enough to read whole cache lines,
 # narrow enough for a block of a few thousand rows to stay in the second-level cache.
 FFT_COLUMNS = 64
+# Numbers in such a block where columns are short: few enough for the cache, enough to outweigh the calls.
+FFT_NUMBERS = 2**17
 # Rows of a sparse product that are computed together: a block of the result that the cache can hold.
 SPARSE_ROWS = 1024
 # Chunks into which a device cuts a long sum of products.
@@ -258,13 +260,14 @@ def _transform_columns(transform: Callable[[Array], Array], array: Array, out: A
     A transform along the first axis of a wide array walks memory with a long stride; blocks of columns
     that fit the cache make it several times faster.
     """
+    width = max(FFT_COLUMNS, FFT_NUMBERS // array.shape[0])
 
     def work(start: int, stop: int) -> None:
-        for lo in range(start, stop, FFT_COLUMNS):
-            hi = min(lo + FFT_COLUMNS, stop)
+        for lo in range(start, stop, width):
+            hi = min(lo + width, stop)
             out[:, lo:hi] = transform(array[:, lo:hi])
 
-    parallel_ranges(work, array.shape[1], FFT_COLUMNS)
+    parallel_ranges(work, array.shape[1], width)
     return out
 
 

@@ -4,25 +4,29 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensormvc import FFT, GFT
+from tensormvc import AGFT, FFT, GFT
 from tensormvc._views import as_views
 from tensormvc.graphs import bkhk
 from tensormvc.methods import _low_frequency
 from tensormvc.methods._admm import run_admm
+from tensormvc.methods._compressed import Compression, CoordinateBasis, basis_vectors, is_compressible, trimmed
+from tensormvc.methods._kernel import KernelFeatures, RidgeFactor, ridge_factor
 from tensormvc.methods._low_frequency import (
     BetaSchedule,
     LowFrequencyCodes,
     cluster_indicators,
     discrete_labels,
-    kernel_features,
     labels_start,
     one_hot,
-    ridge_factor,
 )
 
 from .. import textbook
 
 NAMES = ("consensus", "low_rank", "low_frequency")
+
+
+def kernel_features(*given):
+    return KernelFeatures(*given)[:]
 
 
 def sample_first(array):
@@ -178,6 +182,8 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     monkeypatch.setattr(
         _low_frequency, "row_blocks", lambda n: (slice(start, min(start + 7, n)) for start in range(0, n, 7))
     )
+    monkeypatch.setattr(_low_frequency, "_CACHED_ROWS", 2)
+    monkeypatch.setattr(_low_frequency, "_MOST_ROWS", 5)
     for value, other in zip(iterates(), expected, strict=True):
         np.testing.assert_allclose(value, other, rtol=1e-11)
 
@@ -212,6 +218,52 @@ def test_permuted_rows_have_permuted_iterates():
         return solver.consensus
 
     np.testing.assert_allclose(solve(order), solve(np.arange(40))[order], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_coordinates_have_the_same_iterates(dependent):
+    """A few columns span all iterates under AGFT; dependent ones (a view twice) too."""
+    rng = np.random.default_rng(0)
+    features, labels, start = random_problem(0, n=300, d=5, a=8)
+    features = [part + 0.1 * rng.normal(size=part.shape) for part in features]
+    if dependent:
+        features[1] = features[0].copy()
+    basis = AGFT(n_anchors=16).fit(as_views(features, canonical=False, keep_view_order=True))
+    f = cluster_indicators(labels, 3)
+    begin = [array[:, :, 0] for array in start]
+    assert is_compressible(basis, 3 + 15 + 24)
+    direct = LowFrequencyCodes(features, f, basis, "nuclear", lam=0.1, gamma=0.02, start=begin)
+    compression = Compression([basis_vectors(basis), f, *begin, *(RidgeFactor(part, 0.1) for part in features)])
+    vectors, small_f, b, c, y, *factors = compression.parts
+    small = LowFrequencyCodes(
+        map(trimmed, factors), small_f, CoordinateBasis(vectors), "nuclear", lam=None, gamma=0.02, start=(b, c, y)
+    )
+    assert len(small.consensus) <= 58
+    runs = [run_admm(solver.step, BetaSchedule(0.5), max_iter=30, tol=0) for solver in (direct, small)]
+    for record, other in zip(runs[0].history, runs[1].history, strict=True):
+        assert record.penalties == other.penalties
+        np.testing.assert_allclose(list(other.residuals.values()), list(record.residuals.values()), rtol=1e-8)
+    tolerance = 1e-7 if dependent else 1e-10
+    assert relative(compression.expand(small.consensus), direct.consensus) < tolerance
+    assert relative(compression.expand(small.codes), direct.codes) < tolerance
+
+
+def test_few_samples_or_all_frequencies_are_not_compressed():
+    views = as_views([np.random.default_rng(0).normal(size=(60, 4))])
+    assert not is_compressible(AGFT(n_anchors=16).fit(views), 20)
+    assert is_compressible(AGFT(n_anchors=16).fit(views), 14)
+    assert not is_compressible(GFT().fit(views), 0)
+    assert is_compressible(GFT(n_components=5).fit(views), 20)
+    assert not is_compressible(FFT().fit(views), 0)
+
+
+@pytest.mark.parametrize("basis", [GFT(n_components=6), AGFT(n_anchors=16)])
+def test_the_columns_of_a_transform(basis):
+    views = as_views([np.random.default_rng(0).normal(size=(60, 4))])
+    tensor = np.random.default_rng(1).normal(size=(60, 3, 2))
+    basis.fit(views)
+    expected = np.tensordot(basis_vectors(basis).T, tensor, 1)
+    np.testing.assert_allclose(basis.forward(tensor), expected, atol=1e-12)
 
 
 def test_single_precision():

@@ -8,12 +8,13 @@ from tensormvc._views import as_views
 from tensormvc.bases import make_basis
 from tensormvc.methods._admm import Schedule, Step, run_admm
 from tensormvc.methods._anchor_representation import AnchorRepresentation, principal_anchors
+from tensormvc.methods._frame import GivenFrame, SpectralFrame, frame_of
 from tensormvc.methods._self_representation import SelfRepresentation
 from tensormvc.penalties import ETR, Log, Nuclear
 
 from .. import textbook
 
-BASES = ["fft", "dct", "gft-sum", "agft"]
+BASES = ["fft", "fft-view", "dct", "gft-sum", "agft"]
 
 
 def problem(seed=0, n=40, dims=(6, 60, 9)):
@@ -61,6 +62,83 @@ def test_tlspnm(name, rounds):
     z, g = textbook.self_representation(parts, textbook_shrink(basis, Log()), 0.2, rounds, 1e-2, None, stacked=False)
     assert relative(solver.representation, z) < 1e-9
     assert np.linalg.norm(solver.low_rank - g) <= 1e-9 * np.linalg.norm(z)
+
+
+@pytest.mark.parametrize("name", ["fft", "dct", "haar", "random", "gft-sim", "agft"])
+@pytest.mark.parametrize("n", [21, 32])
+def test_a_transform_along_the_samples_costs_nothing_in_its_own_coordinates(name, n):
+    views, _ = problem(n=n)
+    basis = make_basis(name).fit(views, random_state=0)
+    frame = frame_of(basis, n, 3)
+    assert isinstance(frame, SpectralFrame)
+    columns = np.random.default_rng(0).normal(size=(n, 4))
+    np.testing.assert_allclose(frame.back(frame.into(columns)), columns, atol=1e-12)
+    tensor = np.random.default_rng(1).normal(size=(n, n, 3))
+    rows = np.stack([frame.into(tensor[:, :, v]) for v in range(3)])
+    multiplier, low_rank = np.ones_like(rows), np.empty_like(rows)
+    frame.shrink(rows, multiplier, low_rank, Log(), 3.0, decay=0.0)
+    expected = tm.shrinkage.low_rank_shrink(tensor, basis, Log(), 3.0)
+    np.testing.assert_allclose(np.stack([frame.back(part) for part in low_rank], axis=2), expected, atol=1e-11)
+
+
+class Stretched(tm.DCT):
+    """A transform that is not orthogonal."""
+
+    def _forward(self, tensor, out):
+        return 2 * super()._forward(tensor, out) + tensor
+
+    def _inverse(self, slices, out):
+        return super()._inverse(slices, out) / 3
+
+
+class Halved(tm.DCT):
+    """A transform whose inverse is not its transpose."""
+
+    def _inverse(self, slices, out):
+        return super()._inverse(slices, out) / 2
+
+
+@pytest.mark.parametrize("basis", [Stretched(), Halved(), tm.ViewFFT()])
+def test_other_transforms_are_done_as_they_are(basis):
+    views, parts = problem(n=20)
+    basis.fit(views)
+    assert isinstance(frame_of(basis, 20, 3), GivenFrame)
+    solver = SelfRepresentation(parts, basis, Nuclear(), 0.5, stacked=True)
+    run_admm(solver.step, Schedule({"mu": 1e-2, "rho": 2e-2}, {"mu": 1e9, "rho": 1e9}), max_iter=4, tol=0)
+    z, _ = textbook.self_representation(parts, textbook_shrink(basis, Nuclear()), 0.5, 4, 1e-2, 2e-2, stacked=True)
+    assert relative(solver.representation, z) < 1e-9
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+@pytest.mark.parametrize("name", ["fft", "gft-sum"])
+def test_rounds_before_anything_is_left_are_the_same_without_matrices(name, stacked):
+    views, parts = problem()
+    basis = make_basis(name).fit(views)
+    runs = []
+    for shortened in (True, False):
+        solver = SelfRepresentation(parts, basis, Nuclear(), 0.5, stacked=stacked)
+        began = []
+        if not shortened:
+            solver._prelude = None
+        run = run_admm(
+            solver.step,
+            Schedule({"mu": 1e-4, "rho": 2e-4}, {"mu": 1e11, "rho": 1e13}),
+            max_iter=20,
+            tol=0,
+            callback=lambda _, solver=solver, began=began: began.append(solver._prelude is not None),
+        )
+        runs.append((solver, [list(record.residuals.values()) for record in run.history], sum(began)))
+    (solver, residuals, short), (other, other_residuals, none) = runs
+    assert short >= 3
+    assert none == 0
+    np.testing.assert_allclose(residuals, other_residuals, rtol=1e-8, atol=1e-12)
+    assert relative(solver.representation, other.representation) < 1e-10
+    stopped = SelfRepresentation(parts, basis, Nuclear(), 0.5, stacked=stacked)
+    stopped.step({"mu": 1e-4, "rho": 2e-4})
+    assert not stopped.low_rank.any()
+    kernel = [part @ part.T for part in parts]
+    expected = [np.linalg.solve(np.eye(40) + 0.5 * k, 0.5 * k) for k in kernel]
+    np.testing.assert_allclose(stopped.representation, np.stack(expected, axis=2), atol=1e-12)
 
 
 @pytest.mark.parametrize("name", BASES)

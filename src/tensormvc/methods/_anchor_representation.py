@@ -32,7 +32,7 @@ from .._views import Views
 from ..bases._base import SampleModeBasis
 from ..bases._spectrum import settle
 from ._admm import Step
-from ._self_representation import shrink
+from ._frame import shrink
 
 # Singular values of the representation below this share of the largest are residual, not representation: the penalty
 # keeps a direction whole or removes it, and single precision leaves about 1e-4.

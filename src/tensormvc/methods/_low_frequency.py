@@ -7,22 +7,21 @@ products of the size of the features, of F and of the transform.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
 
 from .._ops import is_sparse, parallel_ranges
 from .._sample_random import SampleRandom
 from .._views import as_float64, row_blocks
-from ..graphs._anchors import bkhk
-from ..graphs._knn import TIE_ABSOLUTE, DistanceBlocks
+from ..bases._base import SampleModeBasis
 from ._admm import Step
-from ._self_representation import shrink
+from ._frame import shrink
+from ._kernel import ridge_factor
 
 # Length of the multiplier steps.
 _STEP = 1.5
@@ -30,63 +29,12 @@ _GROWTH = 1.5
 # A residual that keeps more than this share of its last value is slow.
 _SLOW = 0.95
 _LABEL_ROUNDS = 10
-_CACHED_ROWS = 512
+# Rows that are worked on together: those of the tensors stay in the cache.
+_CACHED_ROWS = 128
+# Blocks of rows whose products with the features are made together.
+_LEAST_BLOCKS, _MOST_ROWS = 8, 4096
 _CENTRE_ROUNDS = 3
 _CENTRE_STEP = 100.0
-
-
-def kernel_features(part: Any, depth: int, tie_values: NDArray[np.float64]) -> NDArray[Any]:
-    """Return Gaussian similarities of the samples of one view to its anchors, centred over the samples.
-
-    With squared distances D to the anchors, the width of the kernel is twice the mean distance of a sample to
-    its nearest anchor. The memory is that of the result and a few megabytes.
-
-    Parameters
-    ----------
-    part : array (n, d)
-        The samples, dense or CSR.
-    depth : int
-        There are 2^depth anchors.
-    tie_values : ndarray of shape (n,)
-        What decides between samples that are as near to one centre as to the other; a function of the samples.
-
-    Returns
-    -------
-    ndarray of shape (n, 2^depth)
-        In the type of the samples.
-    """
-    distances = DistanceBlocks([part], bkhk([part], depth, tie_values))
-    n, a = len(distances.squares), len(distances.other_squares)
-    features = np.empty((n, a), dtype=part.dtype)
-    nearest = np.empty(n)
-
-    def measure(start: int, stop: int) -> None:
-        for lo in range(start, stop, distances.rows_at_once):
-            hi = min(lo + distances.rows_at_once, stop)
-            block = distances.block(lo, hi)
-            # A sample that is an anchor: the root of the rounding would count in the width.
-            block[block <= TIE_ABSOLUTE * distances.scale] = 0
-            features[lo:hi] = block
-            nearest[lo:hi] = np.sqrt(block.min(axis=1))
-
-    parallel_ranges(measure, n, distances.rows_at_once)
-    sigma = 2 * float(np.mean(nearest))
-    # Every sample is an anchor: the limit of the kernel is 1 at distance 0 and 0 elsewhere.
-    exponent = -0.5 / sigma**2 if sigma > 0 else -1 / float(np.finfo(features.dtype).smallest_normal)
-
-    def exponential(start: int, stop: int) -> None:
-        for lo in range(start, stop, distances.rows_at_once):
-            block = features[lo : min(lo + distances.rows_at_once, stop)]
-            with np.errstate(over="ignore", under="ignore"):
-                block *= exponent
-                np.exp(block, out=block)
-
-    parallel_ranges(exponential, n, distances.rows_at_once)
-    total = np.zeros(a)
-    for rows in row_blocks(n):
-        total += features[rows].sum(axis=0, dtype=np.float64)
-    features -= (total / n).astype(features.dtype)
-    return features
 
 
 def one_hot(labels: NDArray[Any], n_clusters: int) -> sp.csr_array:
@@ -156,24 +104,24 @@ class LowFrequencyCodes:
     ----------
     features : iterable of arrays (n, a_v)
         Kernel features of the views, float32 or float64. One at a time is looked at, so a generator saves memory. All
-        else is in double precision: how the penalties grow is decided by residuals far below single precision.
+        else is in double precision: how the penalties grow is decided by residuals far below single precision. One with
+        fewer rows is zero in the others.
     frequencies : array or sparse array (n, c)
         F, with orthonormal columns: `cluster_indicators`, or any other.
     basis : fitted basis
         Transform of the tensor (n, d, m).
     penalty : penalty
         On the singular values of its slices.
-    lam : float
-        Ridge parameter of the projection onto the features, positive.
+    lam : float or None
+        Ridge parameter of the projection onto the features, positive; None if these are the factors A of the
+        projections A Aᵀ already.
     gamma : float
         Weight of the penalty.
-    start : tuple of three arrays (n, d) or (n, d, m)
+    start : three arrays (n, d) or (n, d, m)
         B, C and Y to begin with; of two dimensions if they are the same in every view.
 
     Attributes
     ----------
-    codes, low_rank, low_frequency : ndarray of shape (n, d, m)
-        B, C, Y.
     consensus : ndarray of shape (n, d)
         B̂.
     """
@@ -185,108 +133,153 @@ class LowFrequencyCodes:
         basis: Any,
         penalty: Any,
         *,
-        lam: float,
+        lam: float | None,
         gamma: float,
-        start: tuple[Any, Any, Any],
+        start: Sequence[Any],
     ) -> None:
         self.basis, self.penalty, self.gamma = basis, penalty, gamma
-        self.frequencies = as_float64(frequencies.tocsr() if is_sparse(frequencies) else frequencies)
-        self.projections = [ridge_factor(part, lam) for part in features]
-        n, m = self.projections[0].shape[0], len(self.projections)
+        frequencies = as_float64(frequencies.tocsr() if is_sparse(frequencies) else frequencies)
+        self.projections = [part if lam is None else ridge_factor(part, lam) for part in features]
+        (n, self._n_frequencies), m = frequencies.shape, len(self.projections)
 
         def tensor(given: Any) -> NDArray[Any]:
-            full = np.empty((n, given.shape[1], m))
-            full[...] = given if given.ndim == 3 else given[:, :, None]
+            full = np.empty((n, m, given.shape[1]))
+            full[...] = given.transpose(0, 2, 1) if given.ndim == 3 else given[:, None, :]
             return full
 
-        self.codes, self.low_rank, self.low_frequency = map(tensor, start)
-        self.consensus = self.codes.mean(axis=2)
+        # (n, m, d): a view is a matrix for BLAS, and the slices are wide.
+        self._codes, self._low_rank, self._low_frequency = map(tensor, start)
+        self.consensus = self._codes.mean(axis=1)
         # Of the consensus, the low-rank and the low-frequency copy: Q1, Q2, Q3.
-        self.multipliers = [np.zeros_like(self.codes) for _ in range(3)]
-        self._shifted = np.empty_like(self.codes)
+        self._multipliers = [np.zeros_like(self._codes) for _ in range(3)]
+        self._shifted = np.empty_like(self._codes)
+        self._blocks = _blocks(n)
+        # Of each block, the pieces that stay in the cache, and F there: cutting a sparse matrix takes its time.
+        self._pieces = [[(rows, frequencies[rows]) for rows in _pieces(block)] for block in self._blocks]
         # Of each view, BᵀA: what multiplies its factor in the ridge projection of its codes. The long side last, which
         # matrix products like better.
         self._coefficients = [
-            np.add.reduce([self.codes[rows, :, v].T @ as_float64(part[rows]) for rows in row_blocks(n)])
+            np.add.reduce([_coefficients(self._codes[rows, v], part[rows]) for rows in self._blocks])
             for v, part in enumerate(self.projections)
         ]
         self._work: Any = None
 
+    @property
+    def codes(self) -> NDArray[np.float64]:
+        """B, (n, d, m)."""
+        return self._codes.transpose(0, 2, 1)
+
+    @property
+    def low_rank(self) -> NDArray[np.float64]:
+        """C, (n, d, m)."""
+        return self._low_rank.transpose(0, 2, 1)
+
+    @property
+    def low_frequency(self) -> NDArray[np.float64]:
+        """Y, (n, d, m)."""
+        return self._low_frequency.transpose(0, 2, 1)
+
+    @property
+    def multipliers(self) -> list[NDArray[np.float64]]:
+        """Q1, Q2, Q3, (n, d, m) each."""
+        return [multiplier.transpose(0, 2, 1) for multiplier in self._multipliers]
+
     def step(self, penalties: dict[str, float]) -> Step:
         """Do one round."""
-        n, d, m = self.codes.shape
-        beta1, beta2, beta3 = (penalties[name] for name in ("consensus", "low_rank", "low_frequency"))
-        q1, q2, q3 = self.multipliers
-        coefficients, self._coefficients = self._coefficients, [np.zeros_like(part) for part in self._coefficients]
-        spectrum = np.zeros((self.frequencies.shape[1], d * m))
-        squares = np.zeros((4, m))
-        for rows in _feature_blocks(n):
-            codes = self._new_codes(rows, beta1, beta2, beta3, coefficients)
-            squares[0] += _squares(codes - self.codes[rows])
-            self.codes[rows] = codes
-            mean = (codes + q1[rows] / beta1).reshape(-1, m) @ np.full(m, 1 / m)
-            self.consensus[rows] = mean.reshape(-1, d)
-            squares[1] += _ascend(q1[rows], codes - self.consensus[rows, :, None], beta1)
-            shifted = self._shifted[rows]
-            np.divide(q2[rows], beta2, out=shifted)
-            shifted += codes
-            spectrum += self.frequencies[rows].T @ (codes + q3[rows] / beta3).reshape(-1, d * m)
-        self.low_rank, self._work = shrink(
-            self._shifted, self.basis, self.penalty, self.gamma / beta2, self.low_rank, self._work
-        )
-        for rows in row_blocks(n):
-            codes = self.codes[rows]
-            self.low_frequency[rows] = (self.frequencies[rows] @ spectrum).reshape(-1, d, m)
-            squares[2] += _ascend(q2[rows], codes - self.low_rank[rows], beta2)
-            squares[3] += _ascend(q3[rows], codes - self.low_frequency[rows], beta3)
-        change, *gaps = (float(value) for value in np.sqrt(squares.max(axis=1)))
+        _, m, d = self._codes.shape
+        betas = tuple(penalties[name] for name in ("consensus", "low_rank", "low_frequency"))
+        old = self._coefficients
+        # One of each for every block: the sums depend on the blocks, not on the threads.
+        sums = [[np.zeros_like(part) for part in old] for _ in self._blocks]
+        spectra = np.zeros((len(self._blocks), self._n_frequencies, m * d))
+        squares = np.zeros((len(self._blocks), 4, m))
+
+        def first(start: int, stop: int) -> None:
+            for b in range(start, stop):
+                self._update_codes(b, betas, old, sums[b], spectra[b], squares[b])
+
+        def second(start: int, stop: int) -> None:
+            for b in range(start, stop):
+                for rows, frequencies in self._pieces[b]:
+                    self._update_copies(rows, betas, frequencies @ spectrum, squares[b])
+
+        parallel_ranges(first, len(self._blocks))
+        self._coefficients = [np.add.reduce(list(parts)) for parts in zip(*sums, strict=True)]
+        spectrum = spectra.sum(axis=0)
+        self._shrink(self.gamma / betas[1])
+        parallel_ranges(second, len(self._blocks))
+        change, *gaps = (float(value) for value in np.sqrt(squares.sum(axis=0).max(axis=1)))
         residuals = dict(zip(("consensus", "low_rank", "low_frequency"), gaps, strict=True))
         return Step(residuals | {"change": change}, stop=change)
 
-    def _new_codes(
-        self, rows: slice, beta1: float, beta2: float, beta3: float, coefficients: list[NDArray[Any]]
-    ) -> NDArray[Any]:
-        codes = beta2 * self.low_rank[rows]
-        codes += beta3 * self.low_frequency[rows]
-        codes += beta1 * self.consensus[rows, :, None]
-        for multiplier in self.multipliers:
-            codes -= multiplier[rows]
-        for v, factor in enumerate(self.projections):
-            features = as_float64(factor[rows])
-            codes[:, :, v] += (coefficients[v] @ features.T).T
-            codes[:, :, v] /= beta1 + beta2 + beta3 + 1
-            # What the next round needs, while the features are in the cache.
-            self._coefficients[v] += np.ascontiguousarray(codes[:, :, v].T) @ features
-        return codes
+    def _shrink(self, threshold: float) -> None:
+        tensor, out = self._shifted, self._low_rank
+        if not isinstance(self.basis, SampleModeBasis):
+            # Only a transform along the samples takes the transposes of slices for slices.
+            tensor, out = tensor.transpose(0, 2, 1), out.transpose(0, 2, 1)
+        _, self._work = shrink(tensor, self.basis, self.penalty, threshold, out, self._work)
+
+    def _update_codes(
+        self,
+        b: int,
+        betas: tuple[float, ...],
+        coefficients: list[NDArray[np.float64]],
+        sums: list[NDArray[np.float64]],
+        spectrum: NDArray[np.float64],
+        squares: NDArray[np.float64],
+    ) -> None:
+        """Update B, B̂ and Q1 of a block, and what C and Y need; add up what the next round and the residuals need."""
+        block = self._blocks[b]
+        beta1, beta2, beta3 = betas
+        q1, q2, q3 = self._multipliers
+        projected = np.zeros((block.stop - block.start, *self._codes.shape[1:]))
+        factors = [as_float64(part[block]) for part in self.projections]
+        for v, factor in enumerate(factors):
+            projected[: len(factor), v] = (coefficients[v] @ factor.T).T
+        for rows, frequencies in self._pieces[b]:
+            codes = projected[rows.start - block.start : rows.stop - block.start]
+            codes += beta2 * self._low_rank[rows]
+            codes += beta3 * self._low_frequency[rows]
+            codes += beta1 * self.consensus[rows, None]
+            for multiplier in self._multipliers:
+                codes -= multiplier[rows]
+            codes /= beta1 + beta2 + beta3 + 1
+            squares[0] += _squares(codes - self._codes[rows])
+            self._codes[rows] = codes
+            np.mean(codes + q1[rows] / beta1, axis=1, out=self.consensus[rows])
+            squares[1] += _ascend(q1[rows], codes - self.consensus[rows, None], beta1)
+            shifted = self._shifted[rows]
+            np.divide(q2[rows], beta2, out=shifted)
+            shifted += codes
+            spectrum += frequencies.T @ (codes + q3[rows] / beta3).reshape(len(codes), -1)
+        for v, factor in enumerate(factors):
+            sums[v] += _coefficients(projected[:, v], factor)
+
+    def _update_copies(
+        self, rows: slice, betas: tuple[float, ...], low_frequency: NDArray[np.float64], squares: NDArray[np.float64]
+    ) -> None:
+        """Update Y, Q2 and Q3 of some rows, and add up the residuals."""
+        codes = self._codes[rows]
+        self._low_frequency[rows] = low_frequency.reshape(codes.shape)
+        squares[2] += _ascend(self._multipliers[1][rows], codes - self._low_rank[rows], betas[1])
+        squares[3] += _ascend(self._multipliers[2][rows], codes - self._low_frequency[rows], betas[2])
 
 
-def _feature_blocks(n: int) -> Iterator[slice]:
-    """Yield blocks of rows whose features stay in the cache."""
-    for start in range(0, n, _CACHED_ROWS):
-        yield slice(start, min(start + _CACHED_ROWS, n))
+def _blocks(n: int) -> list[slice]:
+    """Return blocks of rows, enough for a few threads; their number, and so the rounding, depends on n alone."""
+    size = -(-n // max(_LEAST_BLOCKS, -(-n // _MOST_ROWS)))
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def ridge_factor(features: NDArray[Any], lam: float) -> NDArray[Any]:
-    """Return A (n, a) with A Aᵀ = P (PᵀP + λI)^{-1} Pᵀ, computed in double precision, in the type of P.
+def _pieces(block: slice) -> Iterator[slice]:
+    """Yield pieces of a block that stay in the cache."""
+    for start in range(block.start, block.stop, _CACHED_ROWS):
+        yield slice(start, min(start + _CACHED_ROWS, block.stop))
 
-    No singular value of A exceeds 1, so that products with it are accurate in single precision, where a
-    product with P would be magnified by the inverse.
-    """
-    a = features.shape[1]
-    gram = np.zeros((a, a))
-    for rows in row_blocks(len(features)):
-        block = as_float64(features[rows])
-        gram += block.T @ block
-    gram[np.diag_indices(a)] += lam
-    try:
-        lower = cholesky(gram, lower=True, overwrite_a=True)
-    except np.linalg.LinAlgError:
-        raise ValueError(f"lam={lam} is too small for the kernel features, which are dependent: raise it") from None
-    factor = np.empty_like(features)
-    for rows in row_blocks(len(features)):
-        block = as_float64(features[rows])
-        factor[rows] = solve_triangular(lower, block.T, lower=True).T
-    return factor
+
+def _coefficients(codes: NDArray[np.float64], factor: NDArray[Any]) -> NDArray[np.float64]:
+    """Return BᵀA of some rows; a factor with fewer rows is zero in the others."""
+    return np.asarray(np.ascontiguousarray(codes[: len(factor)].T) @ as_float64(factor))
 
 
 def _ascend(multiplier: NDArray[Any], gap: NDArray[Any], beta: float) -> NDArray[np.float64]:
@@ -299,9 +292,7 @@ def _ascend(multiplier: NDArray[Any], gap: NDArray[Any], beta: float) -> NDArray
 
 def _squares(tensor: NDArray[Any]) -> NDArray[np.float64]:
     """Return the sum of squares of each view."""
-    flat = tensor.reshape(len(tensor), -1)
-    columns = np.einsum("ij,ij->j", flat, flat, dtype=np.float64)
-    return np.asarray(columns.reshape(tensor.shape[1:]).sum(axis=0))
+    return np.asarray(np.einsum("ivj,ivj->v", tensor, tensor))
 
 
 def labels_start(b_hat: NDArray[Any], rows: Any) -> sp.csr_array:

@@ -34,7 +34,8 @@ class TLSpNM(SelfRepresentationClusterer):
     max_iter : int, default=200
         Most rounds.
     tol : float, default=1e-7
-        Residual at which to stop: the largest error of a sample in a view, and the largest row sum of Z − G.
+        Residual at which to stop: what is left over of a sample in a view, at most, and the Frobenius norm of Z − G in
+        a view. Neither depends on the coordinates that the loop works in.
     random_state : int, RandomState instance or None, default=None
         Seed of the k-means restarts.
     verbose : int, default=0
