@@ -80,7 +80,7 @@ def cluster_embedding(embedding: NDArray[Any], n_clusters: int, random: SampleRa
     few = directions[:_TREE_SAMPLES]
     centres = None
     if n_clusters < len(few):
-        groups = cut_tree(ward(few), n_clusters).ravel()
+        groups = cut_tree(ward(few), [n_clusters]).ravel()
         member = sp.csr_array((np.ones(len(few)), groups, np.arange(len(few) + 1)), shape=(len(few), n_clusters))
         centres = (member.T @ few) / np.asarray(member.sum(axis=0)).reshape(-1, 1)
     return kmeans(directions, n_clusters, n_init=_RESTARTS, random=random, centres=centres)[0]

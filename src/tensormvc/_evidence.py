@@ -1,7 +1,7 @@
 """What several views say together about which samples are alike, found without labels.
 
 Views describe the same samples, so neighbours in one view that are neighbours in another too are hardly an accident.
-That agreement decides two things that nothing else tells: which normalisation suits a view, and how much weight it gets.
+That agreement decides two things that nothing else tells: which normalisation suits a view, and what weight it gets.
 """
 
 from __future__ import annotations
@@ -197,7 +197,9 @@ def _choose(raw: list[Any], asked: list[str]) -> tuple[list[str], list[float | N
     """Return for each view the normalisation whose neighbours the other views confirm most, and that share."""
     n = raw[0].shape[0]
     k = min(NEIGHBOURS[0], n - 1)
-    allowed = [suitable_normalisations(part) if wish == "auto" else [wish] for part, wish in zip(raw, asked, strict=True)]
+    allowed = [
+        suitable_normalisations(part) if wish == "auto" else [wish] for part, wish in zip(raw, asked, strict=True)
+    ]
     if len(raw) == 1 or n <= 2:
         usual = [usual_normalisation(part) if wish == "auto" else wish for part, wish in zip(raw, asked, strict=True)]
         return usual, [None] * len(raw)
@@ -246,5 +248,5 @@ def _weights(confirmed: list[float | None]) -> NDArray[np.float64]:
 def _reason(name: str, wish: str, score: float | None) -> str:
     why = "asked for" if wish != "auto" else "by the look of its values, as there is no other view to ask"
     if wish == "auto" and score is not None:
-        why = f"the other views confirm {100 * score:.1f} % of its neighbours beyond chance, more than any other scaling's"
+        why = f"the other views confirm {100 * score:.1f} % of its neighbours beyond chance, more than under any other"
     return f"{MEANINGS[name]}: {why}"

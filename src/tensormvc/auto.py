@@ -1,7 +1,7 @@
 """The front door: from views to clusters with nothing to choose.
 
-No single pipeline is best on all data, and without labels nobody can tell which one is. So several are run, each is scored
-by what the views' own neighbourhoods say of its labels, and the clusterings are joined to one by those scores.
+No single pipeline is best on all data, and without labels nobody can tell which one is. So several are run, each is
+scored by what the views' own neighbourhoods say of its labels, and the clusterings are joined to one by those scores.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -125,7 +126,9 @@ class AutoReport:
             lines.append(
                 f"Landmarks: {self.n_landmarks:,} of {self.n_samples:,} samples; the others follow their neighbours"
             )
-        lines.append("Clusterings joined (what a neighbour's cluster tells of a sample's, in nats; share of the result)")
+        lines.append(
+            "Clusterings joined (what a neighbour's cluster tells of a sample's, in nats; share of the result)"
+        )
         lines += [f"  {member.name}: {member.score:.3f}; {100 * member.weight:.0f} %" for member in self.members]
         if self.left_out:
             lines.append(f"Left out, for lack of time: {', '.join(self.left_out)}")
@@ -169,8 +172,8 @@ class MultiViewClustering(MultiViewClusterer):
         Clusters, numbered by size.
     n_clusters_ : int
         Number of clusters.
-    embedding_ : ndarray of shape (n_landmarks, n_components)
-        Leading eigenvectors of the co-association of the landmarks, in the order of ``landmarks_``.
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Leading eigenvectors of the co-association; of samples that are no landmarks, the mean of their nearest ones'.
     landmarks_ : ndarray of shape (n_landmarks,)
         Positions of the samples that were clustered.
     report_ : AutoReport
@@ -231,10 +234,11 @@ class MultiViewClustering(MultiViewClusterer):
         self.n_clusters_ = int(self.n_clusters) if found is None else found.n_clusters
         members, left_out = self._members(graphs, given, seed, start)
         weights = np.array([member.weight for member in members])
-        self.embedding_ = consensus_embedding([member.labels for member in members], weights, self.n_clusters_)
-        labels = cluster_embedding(self.embedding_, self.n_clusters_, SampleRandom(landmarks.views, seed))
+        embedding = consensus_embedding([member.labels for member in members], weights, self.n_clusters_)
+        labels = cluster_embedding(embedding, self.n_clusters_, SampleRandom(landmarks.views, seed))
         if n_landmarks < views.n_samples:
-            labels = np.concatenate([labels, _follow(evidence, labels, self.n_clusters_)])
+            labels, embedding = _with_followers(evidence, labels, embedding)
+        self.embedding_ = views.to_given_order(embedding)
         self.landmarks_ = views.order[:n_landmarks]
         self.report_ = AutoReport(
             normalisations=evidence.normalisations,
@@ -255,7 +259,9 @@ class MultiViewClustering(MultiViewClusterer):
         """Run the pipelines; return them with their scores and weights, and the names of those left out."""
         judges = graphs.view_graphs(graphs.sizes[0])
         weights = graphs.evidence.weights / len(judges)
-        names, labelings, left_out = [], [], []
+        names: list[str] = []
+        labelings: list[NDArray[np.intp]] = []
+        left_out: list[str] = []
         plan = list(_pipelines(graphs, given, self.n_clusters_))
         longest = 0.0
         for done, (name, run) in enumerate(plan):
@@ -289,7 +295,7 @@ class MultiViewClustering(MultiViewClusterer):
 
     def _tell(self, stage: str, done: int, total: int) -> None:
         if self.verbose:
-            print(f"MultiViewClustering: {stage} ({done} of {total})")
+            print(f"MultiViewClustering: {stage} ({done} of {total})")  # noqa: T201
         if self.callback is not None:
             self.callback(stage, done, total)
 
@@ -305,7 +311,7 @@ def _pipelines(graphs: NeighbourGraphs, given: sp.csr_array | None, n_clusters: 
         fused.append(("given graph", lambda: given))
     for k in graphs.sizes:
         for kind in ("sum", "joint", "agreement"):
-            fused.append((f"{kind} graph, {k} neighbours", lambda kind=kind, k=k: graphs.fused(kind, k)))
+            fused.append((f"{kind} graph, {k} neighbours", partial(graphs.fused, kind, k)))
     for name, graph in fused:
         yield name, _spectral(name, graph, views, n_clusters)
     if views.n_samples <= _TENSOR_UP_TO:
@@ -347,19 +353,26 @@ def _landmarks(evidence: Evidence, time_budget: float) -> int:
     return min(n, max(_LEAST_LANDMARKS, min(_MOST_LANDMARKS, affordable)))
 
 
-def _follow(evidence: Evidence, labels: NDArray[np.intp], n_clusters: int) -> NDArray[np.intp]:
-    """Label the samples after the landmarks by the votes of their nearest landmarks, in each view and in all together."""
+def _with_followers(
+    evidence: Evidence, labels: NDArray[np.intp], embedding: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return labels and embedding of all samples: those after the landmarks follow their nearest landmarks.
+
+    Labels by votes, in each view and in all together; the embedding as the mean of the nearest in all together.
+    """
     n, n_landmarks = evidence.views.n_samples, len(labels)
-    votes = np.zeros((n - n_landmarks, n_clusters))
-    clusters = np.eye(n_clusters)[labels]
-    sets = [([part], weight) for part, weight in zip(evidence.parts, evidence.weights, strict=True)]
-    sets.append((evidence.joint_parts(), float(len(evidence.parts))))
-    for parts, weight in sets:
+    clusters = np.eye(int(labels.max()) + 1)[labels]
+    votes = np.zeros((n - n_landmarks, clusters.shape[1]))
+    means = np.empty((n - n_landmarks, embedding.shape[1]))
+    searches = [([part], weight) for part, weight in zip(evidence.parts, evidence.weights, strict=True)]
+    searches.append((evidence.joint_parts(), float(len(evidence.parts))))
+    for parts, weight in searches:
         others = [part[:n_landmarks] for part in parts]
         for rows in row_blocks(n - n_landmarks):
             block = [part[n_landmarks + rows.start : n_landmarks + rows.stop] for part in parts]
             near = find_neighbours(block, min(_VOTES, n_landmarks), others)
-            totals = np.add.reduceat(clusters[near.indices], near.starts[:-1])
-            votes[rows] += weight * totals / np.diff(near.starts)[:, None]
-    return np.argmax(votes, axis=1)
-
+            sizes = np.diff(near.starts)[:, None]
+            votes[rows] += weight * np.add.reduceat(clusters[near.indices], near.starts[:-1]) / sizes
+            # The last search is that in all views together.
+            means[rows] = np.add.reduceat(embedding[near.indices], near.starts[:-1]) / sizes
+    return np.concatenate([labels, np.argmax(votes, axis=1)]), np.concatenate([embedding, means])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import cut_tree, ward
 from sklearn.base import clone
-from sklearn.metrics import silhouette_score
+from sklearn.metrics import adjusted_mutual_info_score, silhouette_score
 
-from ._agreement import pairwise_ari
 from ._evidence import NeighbourGraphs, gather_evidence
 from ._validation import random_seed
 from ._views import Views, as_views
@@ -27,9 +27,9 @@ _MOST_CLUSTERS = 130
 _LEAST_CLUSTER_SIZE = 5
 # Every number up to here is tried, and then ever fewer.
 _EVERY_NUMBER_UP_TO = 25
-_FURTHER_NUMBERS = 20
-# A number of clusters that reaches this share of the best stability is as good, and more clusters tell more.
-_AS_STABLE = 0.95
+_FURTHER_NUMBERS = 12
+# Any data can be cut in two in nearly the same way: two clusters must lead by this much to be chosen.
+_LEAD_OF_TWO = 0.1
 _SILHOUETTE_SAMPLES = 2000
 _SUBSAMPLES = 3
 _SUBSAMPLE_SHARE = 0.8
@@ -38,9 +38,9 @@ _SUBSAMPLE_SHARE = 0.8
 def neighbour_information(graph: Any, labels: Any) -> float:
     """Return how much the cluster at one end of a link tells about the cluster at the other, in nats.
 
-    The mutual information of the labels at the two ends of a link of the graph. Unlike modularity it does not punish
-    clusters that a graph cannot tell apart: where links within and between two clusters are equally frequent, it is the same whether they are
-    joined or not. So a view that sees only some of the differences does not vote against the others.
+    The mutual information of the labels at the two ends of a link. Unlike modularity it does not punish clusters that a
+    graph cannot tell apart: where links within and between two of them are equally frequent, it is the same whether
+    they are joined or not. So a view that sees only some of the differences does not vote against the others.
 
     Parameters
     ----------
@@ -157,9 +157,9 @@ def select_model(
     views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
         The views that they were fitted to.
     criterion : str, default="neighbour-information"
-        "neighbour-information": what a neighbour's cluster tells about a sample's, over all views; the default, since it
-        had the least regret in our study (docs/selection.md). "modularity": links inside clusters beyond chance, over all
-        views. "held-out-view": how well each view alone, by the votes of its neighbours, predicts the labels.
+        "neighbour-information": what a neighbour's cluster tells about a sample's, over all views; the default, for
+        the reasons in docs/selection.md. "modularity": links inside clusters beyond chance, over all views.
+        "held-out-view": how well each view alone, by the votes of its neighbours, predicts the labels.
         "stability": agreement with fits to 80 % of the samples. "silhouette": in the estimator's ``embedding_``.
     view_sizes : sequence of int, optional
         How many columns of a single array belong to each view.
@@ -201,7 +201,7 @@ def _labels_of(name: str, candidate: Any, views: Views) -> NDArray[Any]:
             f"candidate {name}: expected labels of {views.n_samples} samples, or an estimator that was fitted to them, "
             f"got {type(candidate).__name__}"
         )
-    return views.to_working_order(labels)
+    return np.asarray(views.to_working_order(labels))
 
 
 def _by_graphs(measure: Callable[[Any, Any], float], weighted: bool) -> Callable[[Views, Any, int], Judge]:
@@ -248,7 +248,9 @@ def _by_stability(views: Views, given: Any, seed: int) -> Judge:
         for _ in range(_SUBSAMPLES):
             chosen = np.sort(random.permutation(views.n_samples)[: round(_SUBSAMPLE_SHARE * views.n_samples)])
             parts = [part[chosen] for part in views.arrays]
-            again = clone(candidate).set_params(view_sizes=None) if hasattr(candidate, "view_sizes") else clone(candidate)
+            again = clone(candidate)
+            if hasattr(again, "view_sizes"):
+                again.set_params(view_sizes=None)
             scores.append(ari(labels[chosen], again.fit_predict(parts)))
         return float(np.mean(scores))
 
@@ -275,7 +277,7 @@ class ClusterNumber:
     candidates : ndarray of int
         Numbers that were tried.
     stability : ndarray
-        Mean adjusted Rand index between the clusterings that different graphs give, for each of them.
+        Mean adjusted mutual information between the clusterings that different graphs give, for each of them.
     eigengaps : ndarray
         Mean relative gap after so many eigenvalues, for each of them.
     statement : str
@@ -300,8 +302,9 @@ def estimate_n_clusters(
 ) -> ClusterNumber:
     """Look for the number of clusters in which graphs that see the samples differently agree.
 
-    The views are fused to a graph in three ways. The low frequencies of each are computed once; for every number of
-    clusters, as many of them are clustered. Where the number is right, the graphs agree.
+    The views are fused to a graph in three ways, with few and with many neighbours. The low frequencies of each graph
+    are computed once; for every number of clusters, as many of them are clustered. Where the number is right, the
+    graphs agree. Two clusters are chosen only where they agree far more on them than on any other number.
 
     Parameters
     ----------
@@ -338,15 +341,13 @@ def cluster_number(graphs: NeighbourGraphs) -> ClusterNumber:
         raise ValueError(f"{n} samples are too few to find a number of clusters: give n_clusters")
     tried = _numbers(most)
     gaps, labelings = [], []
-    for kind in _FUSIONS:
-        basis = GFT(n_components=min(n, most + 1)).fit(
-            graphs.evidence.views, sample_graph=graphs.fused(kind, graphs.sizes[0])
-        )
-        values = basis.eigenvalues_
+    for kind, k in product(_FUSIONS, graphs.sizes):
+        basis = GFT(n_components=min(n, most + 1)).fit(graphs.evidence.views, sample_graph=graphs.fused(kind, k))
+        values, vectors = basis.eigenvalues_, basis.eigenvectors_
         gaps.append(np.diff(values)[tried - 1] / (values[tried] + 1e-3))
-        labelings.append([_tree_labels(basis.eigenvectors_[:, :k], int(k)) for k in tried])
+        labelings.append([_tree_labels(vectors[:, :number], int(number)) for number in tried])
     stability = np.array([_mean_agreement([labels[i] for labels in labelings]) for i in range(len(tried))])
-    chosen = int(tried[np.flatnonzero(stability >= _AS_STABLE * stability.max())[-1]])
+    chosen = int(tried[np.argmax(stability - _LEAD_OF_TWO * (tried == 2))])
     eigengaps = np.mean(gaps, axis=0)
     return ClusterNumber(chosen, tried, stability, eigengaps, _statement(chosen, tried, stability, eigengaps))
 
@@ -359,12 +360,11 @@ def _numbers(most: int) -> NDArray[np.intp]:
 
 def _tree_labels(vectors: NDArray[np.float64], k: int) -> NDArray[np.intp]:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(cut_tree(ward(vectors / np.where(lengths > 0, lengths, 1)), k).ravel(), dtype=np.intp)
+    return np.asarray(cut_tree(ward(vectors / np.where(lengths > 0, lengths, 1)), [k]).ravel(), dtype=np.intp)
 
 
 def _mean_agreement(labelings: list[NDArray[np.intp]]) -> float:
-    scores = pairwise_ari(np.array(labelings))
-    return float(scores[np.triu_indices(len(labelings), 1)].mean())
+    return float(np.mean([adjusted_mutual_info_score(one, other) for one, other in combinations(labelings, 2)]))
 
 
 def _statement(chosen: int, tried: NDArray[np.intp], stability: NDArray[np.float64], eigengaps: Any) -> str:
@@ -375,6 +375,6 @@ def _statement(chosen: int, tried: NDArray[np.intp], stability: NDArray[np.float
     sure = "quite sure" if found > 0.9 and lead > 0.02 else "likely" if found > 0.75 else "a guess"
     gap = int(tried[int(np.argmax(eigengaps))])
     return (
-        f"{sure}: graphs that see the samples differently agree with an adjusted Rand index of {found:.2f}; next comes "
-        f"{rival} with {found - lead:.2f}, and the largest eigengap is after {gap}"
+        f"{sure}: graphs that see the samples differently agree by {found:.2f} (adjusted mutual information); next "
+        f"comes {rival} with {found - lead:.2f}, and the largest eigengap is after {gap}"
     )

@@ -100,7 +100,7 @@ class Neighbours:
 
 def _ties_count(tied: NDArray[Any], nearer: NDArray[Any], n_neighbors: int) -> NDArray[np.bool_]:
     """Return for which samples those tied with the last neighbour are neighbours too."""
-    return (tied <= 2 * n_neighbors) | (nearer == 0)
+    return np.asarray((tied <= 2 * n_neighbors) | (nearer == 0))
 
 
 def find_neighbours(parts: list[Any], n_neighbors: int, others: list[Any] | None = None) -> Neighbours:
