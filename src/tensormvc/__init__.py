@@ -14,13 +14,16 @@ if TYPE_CHECKING:
         plotting,
         published,
         report,
+        selection,
         shrinkage,
         testing,
     )
     from .audit import audit_order, shuffle_sweep
+    from .auto import MultiViewClustering
     from .bases import AGFT, DCT, FFT, GFT, Haar, RandomOrthogonal, ViewFFT
     from .graphs import GMCGraph, SimGraph, SumGraph, ideal_graph
     from .methods import ASRETR, ESTMC, GMC, TLRLF4MVC, TSVDMVC, TLSpNM
+    from .selection import estimate_n_clusters, select_model
 
 __version__ = "0.1.0.dev0"
 
@@ -36,6 +39,7 @@ __all__ = [
     "TSVDMVC",
     "GMCGraph",
     "Haar",
+    "MultiViewClustering",
     "RandomOrthogonal",
     "SimGraph",
     "SumGraph",
@@ -46,12 +50,15 @@ __all__ = [
     "bench",
     "datasets",
     "diagnostics",
+    "estimate_n_clusters",
     "ideal_graph",
     "metrics",
     "penalties",
     "plotting",
     "published",
     "report",
+    "select_model",
+    "selection",
     "shrinkage",
     "shuffle_sweep",
     "testing",
@@ -60,9 +67,11 @@ __all__ = [
 # Imported when first asked for: SciPy and scikit-learn take seconds, which the help of the command line does not need.
 _HOMES = {
     "audit": ("audit_order", "shuffle_sweep"),
+    "auto": ("MultiViewClustering",),
     "bases": ("AGFT", "DCT", "FFT", "GFT", "Haar", "RandomOrthogonal", "ViewFFT"),
     "graphs": ("GMCGraph", "SimGraph", "SumGraph", "ideal_graph"),
     "methods": ("ASRETR", "ESTMC", "GMC", "TLRLF4MVC", "TSVDMVC", "TLSpNM"),
+    "selection": ("estimate_n_clusters", "select_model"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,9 @@ _CACHED = 2**15
 _UNCERTAIN = 1e-7
 
 
-def kmeans(points: Any, n_clusters: int, *, n_init: int, random: SampleRandom) -> tuple[NDArray[np.intp], float]:
+def kmeans(
+    points: Any, n_clusters: int, *, n_init: int, random: SampleRandom, centres: Any = None
+) -> tuple[NDArray[np.intp], float]:
     """Cluster points by Lloyd's rounds from several k-means++ starts; return the best labels and their inertia.
 
     Distances are matrix products, and sums over points run in their order, so that the same points in the same order
@@ -48,6 +51,8 @@ def kmeans(points: Any, n_clusters: int, *, n_init: int, random: SampleRandom) -
         Starts.
     random : SampleRandom
         What draws the starts; of the samples that the points stand for.
+    centres : array of shape (n_clusters, d), optional
+        One more start, tried first.
 
     Returns
     -------
@@ -59,16 +64,19 @@ def kmeans(points: Any, n_clusters: int, *, n_init: int, random: SampleRandom) -
     squares = sum_of_squares(points)
     tries = 2 + int(math.log(n_clusters))
     numbers = [[random.uniform_later(count) for count in [1] + [tries] * (n_clusters - 1)] for _ in range(n_init)]
-    ends: list[tuple[Any, float]] = [(None, math.inf)] * n_init
+    starts: list[Callable[[], Array]] = [partial(_plus_plus, points, squares, drawn) for drawn in numbers]
+    if centres is not None:
+        starts.insert(0, lambda: centres)
+    ends: list[tuple[Any, float]] = [(None, math.inf)] * len(starts)
 
     def run(first: int, last: int) -> None:
         for i in range(first, last):
-            ends[i] = _lloyd(points, squares, _plus_plus(points, squares, numbers[i]))
+            ends[i] = _lloyd(points, squares, starts[i]())
 
     if is_tensor(points):
-        run(0, n_init)
+        run(0, len(starts))
     else:
-        parallel_ranges(run, n_init)
+        parallel_ranges(run, len(starts))
     best = ends[0]
     for end in ends[1:]:
         # Starts that end in the same place differ by rounding: the first of them stays.

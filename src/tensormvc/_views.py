@@ -216,6 +216,7 @@ def as_views(
     view_sizes: Sequence[int] | None = None,
     canonical: bool = True,
     keep_view_order: bool = False,
+    unit: bool = True,
     device: Any = None,
 ) -> Views:
     """Make `Views` of any form of input.
@@ -232,6 +233,8 @@ def as_views(
         and tests of the mathematics, switch it off.
     keep_view_order : bool, default=False
         Whether the views stay in the order given, for a transform along the views.
+    unit : bool, default=True
+        Whether each sample is scaled to unit length in each view.
     device : str or torch.device, optional
         Where the views go, as tensors of PyTorch; by default they go where the first tensor among them is, and stay
         with NumPy if there is none. Sparse views become dense there.
@@ -270,7 +273,8 @@ def as_views(
     keys = sum(_mix(h ^ content) for h, content in zip(hashes, contents, strict=True)).view(np.uint64)
     order = np.argsort(keys, kind="stable") if canonical else np.arange(lengths[0])
 
-    arrays = tuple(_unit_rows(checked[v][0], order if canonical else None) for v in view_order)
+    rows_of = _unit_rows if unit else _ordered_rows
+    arrays = tuple(rows_of(checked[v][0], order if canonical else None) for v in view_order)
     return Views(
         arrays=arrays,
         order=order,
@@ -472,6 +476,10 @@ def _tensor(part: Any, device: Any) -> Any:
     if isinstance(part, np.ndarray) and not part.flags.writeable:
         part = part.copy()  # PyTorch warns of such memory
     return torch.as_tensor(part, device=device)
+
+
+def _ordered_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
+    return part if order is None else part[placed(order, part) if is_tensor(part) else order]
 
 
 def _unit_rows(part: Any, order: NDArray[np.intp] | None) -> Any:

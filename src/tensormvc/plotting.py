@@ -22,6 +22,7 @@ __all__ = [
     "plot_affinity",
     "plot_audit",
     "plot_basis",
+    "plot_cluster_number",
     "plot_convergence",
     "plot_embedding",
     "plot_energy_ratio",
@@ -232,6 +233,39 @@ def plot_basis(basis: Any, labels: ArrayLike | None = None, *, n_components: int
     image = ax.imshow(columns, cmap="PuOr", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
     _colourbar(ax, image, "entry / largest of its column", ticks=[-1, 0, 1])
     return _label(ax, "component, lowest frequency first", rows)
+
+
+def plot_cluster_number(found: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw how far different graphs agree over the number of clusters, and the gaps in their spectra.
+
+    Parameters
+    ----------
+    found : ClusterNumber
+        What `estimate_n_clusters` returned.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> views, y = tm.datasets.make_multiview(120, n_clusters=3, random_state=0)
+    >>> ax = tm.plotting.plot_cluster_number(tm.estimate_n_clusters(views))
+    >>> ax.get_xlabel()
+    'number of clusters (chosen: 3)'
+    """
+    ax = _start(ax)
+    size = len(found.candidates)
+    ax.plot(found.candidates, found.stability, label="agreement of the graphs", **_line(0, size))
+    largest = max(float(found.eigengaps.max()), np.finfo(np.float64).tiny)
+    ax.plot(found.candidates, found.eigengaps / largest, label="eigengap, largest 1", **_line(1, size))
+    ax.axvline(found.n_clusters, color=_GREY, lw=0.8, ls=(0, (4, 2)))
+    ax.set_xscale("log")
+    _legend(ax)
+    return _label(ax, f"number of clusters (chosen: {found.n_clusters})", "adjusted mutual information")
 
 
 def plot_convergence(fitted: Any, *, ax: Axes | None = None) -> Axes:

@@ -15,6 +15,7 @@ from ._options import (
     JoinOption,
     Json,
     LabelName,
+    Method,
     MethodOption,
     NoLabels,
     On,
@@ -66,7 +67,8 @@ def audit(
 
     if jobs == 0:
         raise usage_error("--jobs 0: no fit could run; 1 for one at a time, -1 for all processors")
-    estimator = make_estimator(method, basis, n_clusters_of(clusters), seed, param)
+    method = method or Method.estmc
+    estimator = make_estimator(method, basis, n_clusters_of(clusters, method), seed, param)
     if plot is not None:
         _check_plot(plot, force)
     data = load(file, views, labels, no_labels, samples, on, join)

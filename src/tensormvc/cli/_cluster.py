@@ -26,6 +26,7 @@ from ._options import (
     SamplesOption,
     Seed,
     ViewNames,
+    default_method,
     features_note,
     load,
     make_estimator,
@@ -98,9 +99,10 @@ def cluster(
     from .. import metrics
     from .._files import check_target
 
-    n_clusters = n_clusters_of(clusters)
+    used = method or default_method(basis)
+    n_clusters = n_clusters_of(clusters, used)
     target = _check_output(file, output, column, as_json, force)
-    estimator = make_estimator(method, basis, n_clusters, seed, param)
+    estimator = make_estimator(used, basis, n_clusters, seed, param)
     with writing_output(output):
         if target is not None:
             check_target(target, overwrite=force)
@@ -188,11 +190,12 @@ def _result(
         "file": file,
         "n_samples": data.n_samples,
         "views": [{"name": name, "n_features": int(view.shape[1])} for name, view in data.views.items()],
-        "n_clusters": estimator.n_clusters,
+        "n_clusters": getattr(estimator, "n_clusters_", estimator.n_clusters),
         "chosen": chosen,
         "parameters": {k: v for k, v in estimator.get_params().items() if k not in ("callback", "verbose", "keep")},
-        "n_iter": estimator.n_iter_,
-        "converged": estimator.converged_,
+        "n_iter": getattr(estimator, "n_iter_", None),
+        "converged": getattr(estimator, "converged_", None),
+        "auto": estimator.report_.to_dict() if hasattr(estimator, "report_") else None,
         "cluster_sizes": np.bincount(estimator.labels_),
         "metrics": found,
         "metrics_note": None if found is None else _METRICS_NOTE,
@@ -212,8 +215,11 @@ def _show(result: dict[str, Any], to_stderr: bool) -> None:
     sizes = [f"{size:,}" for size in result["cluster_sizes"].tolist()]
     more = f", and {len(sizes) - _LISTED_SIZES} more, none larger" if len(sizes) > _LISTED_SIZES else ""
     screen.print(f"{len(sizes)} clusters of {', '.join(sizes[:_LISTED_SIZES])} samples{more}")
-    state = "converged" if result["converged"] else "not converged"
-    screen.print(f"{state} after {result['n_iter']} rounds, {result['seconds']:.1f} s")
+    if result["converged"] is None:
+        screen.print(f"{result['seconds']:.1f} s")
+    else:
+        state = "converged" if result["converged"] else "not converged"
+        screen.print(f"{state} after {result['n_iter']} rounds, {result['seconds']:.1f} s")
     if result["metrics"] is not None:
         figures = ", ".join(f"{name} {value:.3f}" for name, value in result["metrics"].items())
         screen.print(f"{figures} ({result['metrics_note']})")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._fit import choices, fit_with_progress
-from ._options import Force, Json, Seed, make_estimator
+from ._options import Force, Json, Seed, default_method, make_estimator
 from ._outcome import with_outcome, writing_output
 from ._report import ORDERS, check_report, write_report
 from ._screen import collected_warnings, console, print_json, progress, table
@@ -127,7 +127,7 @@ def _graph_alone(views: list[Any], random_state: int) -> Any:
 
 def _write_page(folder: Path, data: Dataset, seed: int, force: bool) -> Path:
     """Write the page that ``tensormvc cluster --report`` would write about the same digits."""
-    estimator = make_estimator(None, None, 10, seed, None)
+    estimator = make_estimator(default_method(None), None, 10, seed, None)
     start = time.perf_counter()
     fit_with_progress(estimator, data.views)
     return write_report(

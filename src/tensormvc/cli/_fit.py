@@ -14,21 +14,24 @@ ORDER_DEPENDENT = (BasisName.fft, BasisName.dct, BasisName.haar, BasisName.rando
 def fit_with_progress(estimator: Any, views: dict[str, Any]) -> None:
     """Fit the estimator; its rounds move a bar."""
     name = type(estimator).__name__
-    reports_rounds = "callback" in estimator.get_params()
-    total = estimator.max_iter if reports_rounds else None
+    calls_back = "callback" in estimator.get_params()
+    total = getattr(estimator, "max_iter", 1) if calls_back else None
     with working_on_data(), progress(f"{name}, {len(views)} views", total) as advance:
-        if reports_rounds:
 
-            def callback(record: Any) -> bool:
-                worst = max(record.residuals.values())
-                advance(record.iteration, f"round {record.iteration} of at most {total}, residual {worst:.1e}")
-                return False
+        def after_a_round(record: Any) -> bool:
+            worst = max(record.residuals.values())
+            advance(record.iteration, f"round {record.iteration} of at most {total}, residual {worst:.1e}")
+            return False
 
-            estimator.set_params(callback=callback)
+        def after_a_stage(stage: str, done: int, stages: int) -> None:
+            advance(done / stages, stage)
+
+        if calls_back:
+            estimator.set_params(callback=after_a_round if hasattr(estimator, "max_iter") else after_a_stage)
         try:
             estimator.fit(views)
         finally:
-            if reports_rounds:
+            if calls_back:
                 estimator.set_params(callback=None)
 
 
@@ -47,8 +50,10 @@ def choices(
 ) -> dict[str, dict[str, Any]]:
     """Return what was chosen and why, by the name of the option."""
     why = "asked for"
+    if hasattr(estimator, "report_"):
+        return _choices_of_auto(estimator.report_, why if method is not None else "the default")
     if method is None:
-        why = "the default: it works at any number of samples, in memory that grows with it"
+        why = "the default with a basis: it works at any number of samples, in memory that grows with it"
     made = {"method": {"value": type(estimator).__name__, "reason": why}}
     name = name_of_basis(estimator)
     if name is None:
@@ -62,3 +67,17 @@ def choices(
     else:
         why = f"auto: {n_samples:,} samples are few enough for the full spectrum of their graph"
     return {**made, "basis": {"value": name, "reason": why}}
+
+
+def _choices_of_auto(report: Any, why: str) -> dict[str, dict[str, Any]]:
+    joined = f"{why}: joins {len(report.members)} clusterings, of which the best is: {report.members[0].name}"
+    made = {"method": {"value": "MultiViewClustering", "reason": joined}}
+    number = "asked for" if report.cluster_number is None else report.cluster_number.statement
+    made["clusters"] = {"value": str(report.n_clusters), "reason": number}
+    for choice in report.normalisations:
+        reason = f"{choice.reason} (weight {report.view_weights[choice.view]:.2f})"
+        made[f"scaling of {choice.view}"] = {"value": choice.name, "reason": reason}
+    if report.n_landmarks < report.n_samples:
+        reason = "clustered by themselves; the other samples follow their nearest landmarks"
+        made["landmarks"] = {"value": f"{report.n_landmarks:,}", "reason": reason}
+    return made

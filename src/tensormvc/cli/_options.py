@@ -22,6 +22,7 @@ _READING = "Reading the file"
 class Method(StrEnum):
     """The estimators."""
 
+    auto = "auto"
     estmc = "estmc"
     asretr = "asretr"
     tsvdmvc = "tsvdmvc"
@@ -70,11 +71,19 @@ File = Annotated[
 ]
 Clusters = Annotated[
     int | None,
-    typer.Option("-k", "--clusters", min=1, metavar="N", show_default=False, help="Number of clusters; required."),
+    typer.Option(
+        "-k", "--clusters", min=1, metavar="N", show_default=False, help="Number of clusters; looked for by default."
+    ),
 ]
 MethodOption = Annotated[
     Method | None,
-    typer.Option("--method", "-m", case_sensitive=False, show_default=False, help="Method; estmc by default."),
+    typer.Option(
+        "--method",
+        "-m",
+        case_sensitive=False,
+        show_default=False,
+        help="Method; auto by default, which joins several, or estmc where a basis is given.",
+    ),
 ]
 BasisOption = Annotated[
     BasisName | None,
@@ -154,14 +163,19 @@ def refuse_same_file(file: Path, output: str | Path) -> None:
         raise usage_error(f"{output} is the file that is read: choose another for the output")
 
 
-def n_clusters_of(clusters: int | None) -> int:
-    """Return the number of clusters, which nothing but the user decides."""
-    if clusters is None:
+def default_method(basis: BasisName | None) -> Method:
+    """Return the method for those who name none."""
+    return Method.auto if basis is None else Method.estmc
+
+
+def n_clusters_of(clusters: int | None, method: Method) -> int | str:
+    """Return the number of clusters, which known classes never decide."""
+    if clusters is None and method is not Method.auto:
         raise usage_error(
-            "say how many clusters there shall be: -k N. Known classes in a file are never used for it; they only "
-            "measure the result."
+            f"say how many clusters there shall be: -k N; only --method {Method.auto} looks for a number. Known "
+            "classes in a file are never used for it; they only measure the result."
         )
-    return clusters
+    return "auto" if clusters is None else clusters
 
 
 # Parameters of the estimators that have options of their own, or no use on the command line.
@@ -170,13 +184,13 @@ _NOT_SETTABLE = ("view_sizes", "verbose", "callback", "keep")
 
 
 def make_estimator(
-    method: Method | None, basis: BasisName | None, n_clusters: int, seed: int, parameters: list[str] | None
+    method: Method, basis: BasisName | None, n_clusters: int | str, seed: int, parameters: list[str] | None
 ) -> Any:
     """Return the estimator that the options describe."""
-    from .. import methods
+    from .. import MultiViewClustering, methods
 
-    classes = {name.lower(): getattr(methods, name) for name in methods.__all__}
-    made = classes[(method or Method.estmc).value](n_clusters=n_clusters)
+    classes = {name.lower(): getattr(methods, name) for name in methods.__all__} | {"auto": MultiViewClustering}
+    made = classes[method.value](n_clusters=n_clusters)
     known = set(made.get_params())
     if "random_state" in known:
         made.set_params(random_state=seed)

@@ -71,7 +71,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         n = made.n_samples
         if n == 1:
             raise ValueError(f"{type(self).__name__} needs more than 1 sample: n_samples=1")
-        if self.n_clusters > n:
+        if self.n_clusters != "auto" and self.n_clusters > n:
             raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n}: ask for at most {n}")
         if hasattr(views, "shape"):
             validate_data(self, views, skip_check_array=True)

@@ -80,8 +80,9 @@ def data(run: ClusterRun) -> Section:
     columns = ["View", "Features", "Type", "Not zero", "Missing samples", "Constant features", "Repeated rows"]
     body = [
         table("The views", [*columns, "Values", "Scaling that would fit"], rows, "lrlrrrrlp"),
-        paragraph("Methods of tensormvc scale every sample of every view to unit length.", class_="note"),
     ]
+    if not hasattr(run.estimator, "report_"):
+        body.append(paragraph("Methods of tensormvc scale every sample of every view to unit length.", class_="note"))
     if PurePath(run.file_name).stem.endswith("_recomputed"):
         body.append(paragraph("The features were computed anew: they are not those of the published data set."))
     if described.class_counts is not None:
@@ -198,8 +199,10 @@ def view_agreement(run: ClusterRun, found: Agreement) -> Section:
 
 
 def convergence(run: ClusterRun) -> Section:
-    """Say whether the method came to an end."""
+    """Say whether the method came to an end, or what was joined."""
     estimator, kind = run.estimator, _kind(run)
+    if hasattr(estimator, "report_"):
+        return _joined(estimator.report_)
     converged, rounds = getattr(estimator, "converged_", None), getattr(estimator, "n_iter_", None)
     history = getattr(estimator, "history_", None)
     body = []
@@ -233,6 +236,26 @@ def convergence(run: ClusterRun) -> Section:
     elif converged is None:
         body.append(paragraph(f"{kind} keeps no record of its rounds."))
     return Section("convergence", "Convergence", body)
+
+
+def _joined(report: Any) -> Section:
+    """Show the clusterings that the result is the consensus of."""
+    best = max(member.weight for member in report.members)
+    rows = [
+        (name(member.name), f"{member.score:.3f}", bar(f"{member.weight:.1%}", member.weight / best))
+        for member in report.members
+    ]
+    body = [
+        table("The clusterings that were joined", ["Pipeline", "Information", "Share"], rows, "lrl"),
+        paragraph(
+            "Information: how much the cluster of a neighbour tells about that of a sample, over the weighted views, "
+            "in nats. It decides the share in the result. No label is used.",
+            class_="note",
+        ),
+    ]
+    if report.left_out:
+        body.append(callout("warning", "The time was too short for all of them.", bullets(map(name, report.left_out))))
+    return Section("joined", "Clusterings that were joined", body)
 
 
 def order(run: ClusterRun) -> Section:
@@ -278,6 +301,8 @@ def order(run: ClusterRun) -> Section:
 def _known_of_order(run: ClusterRun) -> Html | None:
     """Return what the basis alone tells about the order of the rows."""
     basis = getattr(run.estimator, "basis_", None)
+    if hasattr(run.estimator, "report_"):
+        return callout("good", f"By design the order of the rows does not matter to {_kind(run)}.")
     if basis is None:
         return None
     if getattr(basis, "adapts_to_data", False) or isinstance(basis, ViewFFT):
@@ -293,11 +318,11 @@ def _audit_command(run: ClusterRun) -> str:
     """Return the command that tries other orders of the rows with the same method."""
     estimator = run.estimator
     words = ["tensormvc", "audit", run.file_name]
-    words += ["--clusters", str(getattr(estimator, "n_clusters", len(np.unique(run.labels))))]
+    words += ["--clusters", str(getattr(estimator, "n_clusters_", len(np.unique(run.labels))))]
     if isinstance(basis := getattr(estimator, "basis", None), str):
         words += ["--basis", basis]
     if type(estimator).__module__.startswith("tensormvc."):
-        words += ["--method", _kind(run).lower()]
+        words += ["--method", "auto" if hasattr(estimator, "report_") else _kind(run).lower()]
         defaults = type(estimator)().get_params(deep=False)
         for key, value in estimator.get_params(deep=False).items():
             if key == "random_state" and value is not None:
