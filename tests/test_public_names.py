@@ -16,12 +16,14 @@ NAMES = {
         *["algebra", "bench", "datasets", "diagnostics", "metrics", "penalties", "plotting", "published"],
         *["report", "shrinkage", "testing"],
         *["audit_order", "shuffle_sweep"],
+        *["MultiViewClustering", "estimate_n_clusters", "select_model", "selection"],
     ],
     "tensormvc.algebra": [
         *["facewise_product", "gt_svd", "inverse_transform", "is_f_diagonal", "is_orthogonal", "mode3_product"],
         *["singular_values", "surrogate_norm", "t_identity", "t_product", "t_transpose", "tensor_rank", "transform"],
     ],
     "tensormvc.audit": ["OrderAudit", "ShuffleSweep", "audit_order", "shuffle_sweep"],
+    "tensormvc.auto": ["AutoReport", "Member", "MultiViewClustering"],
     "tensormvc.bench": ["Plan", "RunSummary", "load_plan", "run_plan", "write_bench_report"],
     "tensormvc.datasets": [
         *["DataError", "Dataset", "RowSource", "describe", "load_dataset", "load_digits_views", "load_views"],
@@ -42,11 +44,22 @@ NAMES = {
         "make_penalty",
     ],
     "tensormvc.plotting": [
-        *["plot_affinity", "plot_audit", "plot_basis", "plot_convergence", "plot_embedding", "plot_energy_ratio"],
+        *[
+            "plot_affinity",
+            "plot_audit",
+            "plot_basis",
+            "plot_cluster_number",
+            "plot_convergence",
+            "plot_embedding",
+            "plot_energy_ratio",
+        ],
         *["plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum"],
     ],
     "tensormvc.published": ["PublishedResult", "ReweightedETR", "asr_etr", "tlspnm", "tsvd_mvc"],
     "tensormvc.report": ["ClusterRun", "write_cluster_report"],
+    "tensormvc.selection": [
+        *["ClusterNumber", "Selection", "estimate_n_clusters", "modularity", "neighbour_information", "select_model"],
+    ],
     "tensormvc.shrinkage": ["l21_shrink", "low_rank_shrink", "shrink_slices"],
     "tensormvc.testing": ["check_basis", "check_penalty"],
 }

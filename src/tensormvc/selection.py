@@ -30,6 +30,8 @@ _EVERY_NUMBER_UP_TO = 25
 _FURTHER_NUMBERS = 12
 # Any data can be cut in two in nearly the same way: two clusters must lead by this much to be chosen.
 _LEAD_OF_TWO = 0.1
+# How much a relative eigengap of 1 adds to the stability.
+_GAP_SHARE = 0.3
 _SILHOUETTE_SAMPLES = 2000
 _SUBSAMPLES = 3
 _SUBSAMPLE_SHARE = 0.8
@@ -304,7 +306,8 @@ def estimate_n_clusters(
 
     The views are fused to a graph in three ways, with few and with many neighbours. The low frequencies of each graph
     are computed once; for every number of clusters, as many of them are clustered. Where the number is right, the
-    graphs agree. Two clusters are chosen only where they agree far more on them than on any other number.
+    graphs agree, and their spectra have a gap. Two clusters are chosen only where the graphs agree far more on them
+    than on any other number.
 
     Parameters
     ----------
@@ -347,8 +350,8 @@ def cluster_number(graphs: NeighbourGraphs) -> ClusterNumber:
         gaps.append(np.diff(values)[tried - 1] / (values[tried] + 1e-3))
         labelings.append([_tree_labels(vectors[:, :number], int(number)) for number in tried])
     stability = np.array([_mean_agreement([labels[i] for labels in labelings]) for i in range(len(tried))])
-    chosen = int(tried[np.argmax(stability - _LEAD_OF_TWO * (tried == 2))])
     eigengaps = np.mean(gaps, axis=0)
+    chosen = _best_number(tried, stability, eigengaps)
     return ClusterNumber(chosen, tried, stability, eigengaps, _statement(chosen, tried, stability, eigengaps))
 
 
@@ -365,6 +368,13 @@ def _tree_labels(vectors: NDArray[np.float64], k: int) -> NDArray[np.intp]:
 
 def _mean_agreement(labelings: list[NDArray[np.intp]]) -> float:
     return float(np.mean([adjusted_mutual_info_score(one, other) for one, other in combinations(labelings, 2)]))
+
+
+def _best_number(tried: NDArray[np.intp], stability: NDArray[np.float64], eigengaps: NDArray[np.float64]) -> int:
+    more = tried > 2
+    if not more.any() or stability[~more].max() > stability[more].max() + _LEAD_OF_TWO:
+        return 2
+    return int(tried[more][np.argmax((stability + _GAP_SHARE * eigengaps)[more])])
 
 
 def _statement(chosen: int, tried: NDArray[np.intp], stability: NDArray[np.float64], eigengaps: Any) -> str:
