@@ -66,8 +66,10 @@ def test_landmarks_stand_for_the_others(digits, monkeypatch):
     monkeypatch.setattr(auto, "_MOST_LANDMARKS", 200)
     monkeypatch.setattr(auto, "_LEAST_LANDMARKS", 200)
     model = fit(views)
-    assert model.report_.n_landmarks == 200 and len(model.landmarks_) == 200
-    assert model.labels_.shape == (300,) and model.embedding_.shape[0] == 300
+    assert model.report_.n_landmarks == 200
+    assert len(model.landmarks_) == 200
+    assert model.labels_.shape == (300,)
+    assert model.embedding_.shape[0] == 300
     rest = np.setdiff1d(np.arange(300), model.landmarks_)
     assert acc(y[rest], model.labels_[rest]) > 0.8
     order = np.random.default_rng(1).permutation(300)
@@ -77,11 +79,12 @@ def test_landmarks_stand_for_the_others(digits, monkeypatch):
 
 
 def test_the_budget_decides_the_landmarks_and_ends_the_fit(digits):
-    views, y = digits
+    views, _y = digits
     start = time.perf_counter()
     with pytest.warns(RuntimeWarning, match="pipelines were left out"):
         model = fit(views, time_budget=1e-3)
-    assert model.report_.left_out and len(model.report_.members) == 2
+    assert model.report_.left_out
+    assert len(model.report_.members) == 2
     assert "Left out" in str(model.report_)
     assert time.perf_counter() - start < 15
     evidence = gather_evidence(as_views([np.random.default_rng(0).normal(size=(20_000, 5))], unit=False))
@@ -91,7 +94,7 @@ def test_the_budget_decides_the_landmarks_and_ends_the_fit(digits):
 
 
 def test_it_tells_what_it_chose(digits):
-    views, y = digits
+    views, _y = digits
     stages = []
     model = fit(dict(zip("abcd", views, strict=True)), callback=lambda *stage: stages.append(stage))
     report = model.report_
@@ -101,15 +104,18 @@ def test_it_tells_what_it_chose(digits):
     scores = [member.score for member in report.members]
     assert scores == sorted(scores, reverse=True)
     assert report.members[0].weight == max(member.weight for member in report.members)
-    assert report.cluster_number is None and report.n_clusters == 10
-    assert [done for _, done, _ in stages] == list(range(1, len(stages) + 1)) and stages[-1][2] == len(stages)
+    assert report.cluster_number is None
+    assert report.n_clusters == 10
+    assert [done for _, done, _ in stages] == list(range(1, len(stages) + 1))
+    assert stages[-1][2] == len(stages)
     assert report.to_dict()["members"][0]["name"] == report.members[0].name
 
 
 def test_the_number_of_clusters_is_found():
     views, y = tm.datasets.make_multiview(300, n_clusters=6, random_state=0)
     model = fit(views, "auto")
-    assert model.n_clusters_ == 6 and acc(y, model.labels_) > 0.95
+    assert model.n_clusters_ == 6
+    assert acc(y, model.labels_) > 0.95
     assert model.report_.cluster_number.statement in str(model.report_)
 
 
@@ -128,7 +134,7 @@ def test_a_graph_of_the_user_is_one_of_the_graphs(digits):
 
 def test_views_confirm_the_right_scaling():
     """One feature of a view drowns the others unless it is scaled; the other view knows better."""
-    views, y = tm.datasets.make_multiview(300, n_clusters=4, n_features=(12, 15), random_state=0)
+    views, _y = tm.datasets.make_multiview(300, n_clusters=4, n_features=(12, 15), random_state=0)
     rng = np.random.default_rng(0)
     drowned = np.column_stack([views[0], 1000 * rng.normal(size=300)])
     evidence = gather_evidence(as_views({"drowned": drowned, "good": views[1]}, unit=False))
@@ -166,14 +172,15 @@ def test_counts_are_weighed_by_rarity_and_text_is_kept_sparse():
 
 @pytest.mark.parametrize("name", _normalisations.NORMALISATIONS)
 def test_a_normalisation_can_be_asked_for(digits, name):
-    views, y = digits
+    views, _y = digits
     model = fit([view[:60] for view in views], 4, normalisation=["auto", name, "auto", "unit"])
     chosen = {choice.view: choice.name for choice in model.report_.normalisations}
-    assert chosen["view 1"] == name and chosen["view 3"] == "unit"
+    assert chosen["view 1"] == name
+    assert chosen["view 3"] == "unit"
 
 
 def test_wrong_normalisations_are_named(digits):
-    views, y = digits
+    views, _y = digits
     with pytest.raises(ValueError, match="unknown normalisation 'l2'"):
         fit(views, normalisation="l2")
     with pytest.raises(ValueError, match="one for each of the 4 views"):
@@ -199,7 +206,8 @@ def test_neighbours_are_those_of_brute_force(n_neighbors):
     if n_neighbors > 1:
         # Each list adds up to log2 k; a link is the probabilistic sum of both sides.
         beyond = np.sqrt(found.squares.reshape(40, -1))
-        assert graph.max() == pytest.approx(1) and graph.nnz >= 40 * n_neighbors
+        assert graph.max() == pytest.approx(1)
+        assert graph.nnz >= 40 * n_neighbors
         assert (np.diff(beyond, axis=1) >= 0).all()
 
 
@@ -220,7 +228,7 @@ def test_the_consensus_is_that_of_the_whole_co_association():
     weights = rng.random(6)
     together = sum(w * (one[:, None] == one) for w, one in zip(weights, labelings, strict=True))
     scale = 1 / np.sqrt(together.sum(axis=1))
-    values, vectors = np.linalg.eigh(scale[:, None] * together * scale)
+    _values, vectors = np.linalg.eigh(scale[:, None] * together * scale)
     ours = consensus_embedding(labelings, weights, 5)
     # The same five-dimensional space.
     np.testing.assert_allclose(ours @ ours.T, vectors[:, -5:] @ vectors[:, -5:].T, atol=1e-10)

@@ -66,7 +66,8 @@ def test_true_labels_score_above_spoilt_ones(criterion):
     spoilt = [np.where(rng.random(240) < share, rng.integers(4, size=240), y) for share in (0.0, 0.2, 0.5, 1.0)]
     found = tm.select_model(spoilt, views, criterion=criterion)
     assert (np.diff(found.scores) < 0).all()
-    assert found.best_index == 0 and found.to_frame()["candidate"].tolist() == ["0", "1", "2", "3"]
+    assert found.best_index == 0
+    assert found.to_frame()["candidate"].tolist() == ["0", "1", "2", "3"]
 
 
 @pytest.mark.parametrize("criterion", ["stability", "silhouette"])

@@ -21,7 +21,7 @@ import tensormvc as tm
 from ..penalties import make_penalty
 
 # Parameters of the estimators that the protocol sets, or that change no result.
-_NOT_IN_PLANS = {"n_clusters", "basis", "view_sizes", "random_state", "verbose", "callback", "keep"}
+_NOT_IN_PLANS = {"n_clusters", "basis", "view_sizes", "random_state", "verbose", "callback", "keep", "device"}
 
 
 @dataclass(frozen=True)
