@@ -19,13 +19,32 @@ def test_labels_are_those_of_the_estimator_and_the_choice_is_told(run, digits, d
     header, labels = read_labels(tmp_path / "labels.csv")
     assert header == ["sample", "cluster"]
     assert list(labels) == [str(row) for row in range(100)]
-    wanted = tm.ESTMC(n_clusters=10, random_state=0).fit_predict(data[0])
+    wanted = tm.MultiViewClustering(n_clusters=10, random_state=0).fit_predict(data[0])
     np.testing.assert_array_equal(list(labels.values()), wanted)
-    for text in ("100 samples", "ESTMC", "the default", "gft-sum", "auto: 100 samples", "labels.csv"):
+    for text in ("100 samples", "MultiViewClustering", "the default", "scaling of", "asked for", "labels.csv"):
         assert text in ended.out
     accuracy = tm.metrics.clustering_accuracy(data[1], wanted)
     assert f"ACC {accuracy:.3f}" in ended.out
     assert "used for nothing else" in ended.out
+
+
+def test_with_a_basis_it_is_estmc(run, digits, data, tmp_path):
+    ended = run("cluster", digits, "-k", 10, "-o", "labels.csv", "--basis", "auto")
+    assert (ended.code, ended.err) == (0, "")
+    wanted = tm.ESTMC(n_clusters=10, random_state=0).fit_predict(data[0])
+    np.testing.assert_array_equal(list(read_labels(tmp_path / "labels.csv")[1].values()), wanted)
+    for text in ("ESTMC", "the default with a basis", "gft-sum", "auto: 100 samples"):
+        assert text in ended.out
+
+
+def test_the_number_of_clusters_is_looked_for(run, digits, data, tmp_path):
+    ended = run("cluster", digits, "-o", "labels.csv", "--json")
+    assert ended.code == 0, ended.err
+    result = json.loads(ended.out)
+    wanted = tm.MultiViewClustering(random_state=0).fit(data[0])
+    assert result["n_clusters"] == wanted.n_clusters_ == len(result["cluster_sizes"])
+    assert result["chosen"]["clusters"]["reason"] == wanted.report_.cluster_number.statement
+    assert result["auto"]["members"][0]["name"] == wanted.report_.members[0].name
 
 
 def test_json_is_all_that_is_printed(run, digits, data, tmp_path):
@@ -80,7 +99,7 @@ def test_parquet(run, digits, data, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (extra 'io')")
     assert run("cluster", digits, "-k", 3, "-o", "labels.parquet").code == 0
     table = parquet.read_table(tmp_path / "labels.parquet").to_pydict()
-    wanted = tm.ESTMC(n_clusters=3, random_state=0).fit_predict(data[0])
+    wanted = tm.MultiViewClustering(n_clusters=3, random_state=0).fit_predict(data[0])
     assert table == {"sample": list(range(100)), "cluster": wanted.tolist()}
 
 
@@ -98,7 +117,7 @@ def test_back_into_obs(run, data, tmp_path):
     before = (tmp_path / "cells.h5mu").read_bytes()
     assert run("cluster", "cells.h5mu", "-k", 3, "-o", "labelled.h5mu").code == 0
     assert (tmp_path / "cells.h5mu").read_bytes() == before
-    wanted = tm.ESTMC(n_clusters=3, random_state=0).fit_predict(data[0][:2])
+    wanted = tm.MultiViewClustering(n_clusters=3, random_state=0).fit_predict(data[0][:2])
     again = mudata.read_h5mu(tmp_path / "labelled.h5mu")
     assert again.obs["cluster"].astype(int).tolist() == wanted.tolist()
     np.testing.assert_array_equal(again["rna"].X, data[0][0])

@@ -22,7 +22,9 @@ NOBODY = 65534
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["cluster", "digits.npz", "-o", "l.csv"], "-k N. Known classes in a file are never used"),
+        (["cluster", "digits.npz", "-o", "l.csv", "--basis", "gft"], "-k N; only --method auto looks for a number"),
+        (["audit", "digits.npz"], "Known classes in a file are never used"),
+        (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--method", "auto", "--basis", "fft"], "uses no basis"),
         (["cluster", "digits.npz", "-k", "3"], "-o labels.csv"),
         (["cluster", "digits.npz", "-k", "0", "-o", "l.csv"], "Invalid value for '-k'"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.docx"], "labels are written to .csv"),
@@ -55,7 +57,7 @@ def test_wrong_usage(arguments, message, digits, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["cluster", "digits.npz", "-o", "l.csv"], "-k N"), (["cluster", "-k", "x"], "Invalid value for '-k'"), ([], "")],
+    [(["audit", "digits.npz"], "-k N"), (["cluster", "-k", "x"], "Invalid value for '-k'"), ([], "")],
 )
 def test_wrong_usage_of_the_program(arguments, message, run, digits, tmp_path):
     ended = run(*arguments)

@@ -99,7 +99,7 @@ def cluster(
     from .. import metrics
     from .._files import check_target
 
-    used = method or default_method(basis)
+    used = method or default_method(basis, param)
     n_clusters = n_clusters_of(clusters, used)
     target = _check_output(file, output, column, as_json, force)
     estimator = make_estimator(used, basis, n_clusters, seed, param)

@@ -127,7 +127,7 @@ def _graph_alone(views: list[Any], random_state: int) -> Any:
 
 def _write_page(folder: Path, data: Dataset, seed: int, force: bool) -> Path:
     """Write the page that ``tensormvc cluster --report`` would write about the same digits."""
-    estimator = make_estimator(default_method(None), None, 10, seed, None)
+    estimator = make_estimator(default_method(None, None), None, 10, seed, None)
     start = time.perf_counter()
     fit_with_progress(estimator, data.views)
     return write_report(

@@ -53,7 +53,7 @@ def choices(
     if hasattr(estimator, "report_"):
         return _choices_of_auto(estimator.report_, why if method is not None else "the default")
     if method is None:
-        why = "the default with a basis: it works at any number of samples, in memory that grows with it"
+        why = "the default with a basis or parameters: it works at any number of samples, in memory that grows with it"
     made = {"method": {"value": type(estimator).__name__, "reason": why}}
     name = name_of_basis(estimator)
     if name is None:

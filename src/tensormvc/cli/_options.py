@@ -82,7 +82,7 @@ MethodOption = Annotated[
         "-m",
         case_sensitive=False,
         show_default=False,
-        help="Method; auto by default, which joins several, or estmc where a basis is given.",
+        help="Method; auto by default, which joins several, or estmc where a basis or a parameter is given.",
     ),
 ]
 BasisOption = Annotated[
@@ -163,9 +163,9 @@ def refuse_same_file(file: Path, output: str | Path) -> None:
         raise usage_error(f"{output} is the file that is read: choose another for the output")
 
 
-def default_method(basis: BasisName | None) -> Method:
-    """Return the method for those who name none."""
-    return Method.auto if basis is None else Method.estmc
+def default_method(basis: BasisName | None, parameters: list[str] | None) -> Method:
+    """Return the method for those who name none: who sets a basis or parameters does not want all of it chosen."""
+    return Method.auto if basis is None and not parameters else Method.estmc
 
 
 def n_clusters_of(clusters: int | None, method: Method) -> int | str:
