@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg.blas import dsyrk
 
 from .._ops import Array, is_sparse
 from ..bases import AGFT, GFT
@@ -20,7 +21,7 @@ from ..bases._base import SampleModeBasis, apply_matrix
 
 # Rows that are looked at together. Sums over them, and so their rounding, depend on the number of samples alone.
 _ROWS = 4096
-# Squared distance of a column of unit length from those before it, below which a Cholesky factor is not trusted.
+# Squared distance of a column of unit length from those before it, below which it counts as dependent on them.
 _WELL_CONDITIONED = 1e-10
 # Directions in which columns of unit length have less than this together, as a share of the most, are rounding.
 _ZERO = 1e-14
@@ -31,21 +32,23 @@ class Compression:
 
     Parameters
     ----------
-    columns : list of arrays (n, k_i), or of what has their shape and rows
-        The columns.
+    few : list of arrays (n, k_i)
+        Columns of which some may depend on others, a few hundred in all.
+    many : list of arrays (n, k_i), or of what has their shape and rows
+        More columns, which are dependent only by chance.
     """
 
-    def __init__(self, columns: list[Any]) -> None:
-        self._columns = columns
-        stops = np.cumsum([part.shape[1] for part in columns])
-        self._n = columns[0].shape[0]
-        gram = np.zeros((stops[-1], stops[-1]))
+    def __init__(self, few: list[Any], many: list[Any]) -> None:
+        self._columns = [*few, *many]
+        self._n = few[0].shape[0]
+        widths = [part.shape[1] for part in self._columns]
+        stops = np.cumsum(widths)
+        gram = np.zeros((stops[-1], stops[-1]), order="F")
         for lo in range(0, self._n, _ROWS):
-            block = self._rows(lo)
-            gram += block.T @ block
-        self._upper, self._inverse = _root(gram)
+            gram = dsyrk(1.0, self._rows(lo).T, beta=1.0, c=gram, overwrite_c=1)
+        self._root = _BlockRoot(gram, sum(part.shape[1] for part in few))
         #: Of each part, its coordinates, (r, k_i).
-        self.parts = [self._upper[:, stop - part.shape[1] : stop] for part, stop in zip(columns, stops, strict=True)]
+        self.parts = [self._root.matrix[:, stop - width : stop] for width, stop in zip(widths, stops, strict=True)]
 
     def _rows(self, lo: int) -> NDArray[np.float64]:
         rows = slice(lo, min(lo + _ROWS, self._n))
@@ -54,34 +57,60 @@ class Compression:
 
     def expand(self, coordinates: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the rows (n, …) of what has the coordinates (r, …)."""
-        weights = self._inverse(coordinates.reshape(len(coordinates), -1))
+        weights = self._root.solve(coordinates.reshape(len(coordinates), -1))
         full = np.empty((self._n, weights.shape[1]))
         for lo in range(0, self._n, _ROWS):
             np.matmul(self._rows(lo), weights, out=full[lo : lo + _ROWS])
         return full.reshape(self._n, *coordinates.shape[1:])
 
 
-def _root(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], Any]:
-    """Return R with RᵀR = G, of full row rank, and a function that multiplies by its (pseudo-)inverse.
+class _BlockRoot:
+    """R with RᵀR = G, of full row rank: of the first columns by eigenvalues, of what the others add by Cholesky.
 
-    R is triangular unless the columns are dependent.
+    Parameters
+    ----------
+    gram : ndarray of shape (k, k)
+        G; only its upper triangle is looked at. It is overwritten.
+    n_first : int
+        How many columns come first. All, if the others turn out to be dependent.
     """
-    lengths = np.sqrt(gram.diagonal())
-    lengths[lengths == 0] = 1
-    gram /= lengths
-    gram /= lengths[:, None]
-    try:
-        upper = cholesky(gram, check_finite=False)
-        well_conditioned = float(upper.diagonal().min()) ** 2 > _WELL_CONDITIONED
-    except np.linalg.LinAlgError:
-        well_conditioned = False
-    if well_conditioned:
-        upper *= lengths
-        return upper, lambda rows: solve_triangular(upper, rows, check_finite=False)
-    values, vectors = eigh(gram, overwrite_a=True, check_finite=False)
-    kept = values > _ZERO * values[-1]
-    roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
-    return roots[:, None] * vectors.T * lengths, lambda rows: (vectors @ (rows / roots[:, None])) / lengths[:, None]
+
+    def __init__(self, gram: NDArray[np.float64], n_first: int) -> None:
+        lengths = np.sqrt(gram.diagonal())
+        lengths[lengths == 0] = 1
+        gram /= lengths
+        gram /= lengths[:, None]
+        self._lengths = lengths[:, None]
+        self._begin(gram[:n_first, :n_first])
+        self._across = (self._vectors / self._roots).T @ gram[:n_first, n_first:]
+        added = gram[n_first:, n_first:] - self._across.T @ self._across
+        try:
+            self._upper = cholesky(added, check_finite=False)
+            independent = float(self._upper.diagonal().min(initial=1)) ** 2 > _WELL_CONDITIONED
+        except np.linalg.LinAlgError:
+            independent = False
+        if not independent:
+            self._begin(gram)
+            self._across, self._upper = np.zeros((len(self._roots), 0)), np.zeros((0, 0))
+        rank = len(self._roots)
+        n_first = len(self._vectors)
+        self.matrix = np.zeros((rank + len(self._upper), len(gram)))
+        self.matrix[:rank, :n_first] = self._roots[:, None] * self._vectors.T
+        self.matrix[:rank, n_first:] = self._across
+        self.matrix[rank:, n_first:] = self._upper
+        self.matrix *= lengths
+
+    def _begin(self, gram: NDArray[np.float64]) -> None:
+        values, vectors = eigh(gram, lower=False, check_finite=False)
+        kept = values > _ZERO * values[-1]
+        self._roots, self._vectors = np.sqrt(values[kept]), vectors[:, kept]
+
+    def solve(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Multiply by the (pseudo-)inverse of R."""
+        rank = len(self._roots)
+        last = solve_triangular(self._upper, rows[rank:], check_finite=False) if len(self._upper) else rows[rank:]
+        first = self._vectors @ ((rows[:rank] - self._across @ last) / self._roots[:, None])
+        return np.asarray(np.concatenate([first, last]) / self._lengths)
 
 
 def trimmed(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -166,7 +166,8 @@ class TLRLF4MVC(TensorClusterer):
             )
             return solver, lambda rows: rows
         factors = [RidgeFactor(part, self.lam) for part in features]
-        compression = Compression([basis_vectors(basis), frequencies, *start, *factors])
+        # The constant, at least, is in the span of both the transform and the indicators.
+        compression = Compression([basis_vectors(basis), frequencies, *start], factors)
         vectors, frequencies, b, c, y, *projections = compression.parts
         solver = LowFrequencyCodes(
             [trimmed(part) for part in projections],
