@@ -114,6 +114,7 @@ def figures(digits, model, sweeps, energies, ratios, audits):
         "affinity": lambda ax: plotting.plot_affinity(model.affinity_, model.labels_, ax=ax),
         "affinity, unequal": lambda ax: plotting.plot_affinity(model.affinity_, [0] * 110 + [1] * 5 + [2] * 5, ax=ax),
         "affinity, a hundred": lambda ax: plotting.plot_affinity(model.affinity_, np.arange(120) % 100, ax=ax),
+        "cluster_number": lambda ax: plotting.plot_cluster_number(tm.estimate_n_clusters(views), ax=ax),
         "audit": lambda ax: plotting.plot_audit(audits["dependent"], ax=ax),
         "audit, no seed": lambda ax: plotting.plot_audit(audits["not dependent, no seed"], ax=ax),
     }
@@ -124,7 +125,7 @@ FIGURES = [
     *["spectrum", "spectrum, one line", "energy_ratio", "energy_ratio, one line"],
     *["basis", "basis, no labels", "basis, small classes", "convergence", "convergence, four residuals"],
     *["embedding", "embedding, twenty", "embedding, forty", "affinity", "affinity, unequal", "affinity, a hundred"],
-    *["audit", "audit, no seed"],
+    *["cluster_number", "audit", "audit, no seed"],
 ]
 
 

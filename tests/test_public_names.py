@@ -23,7 +23,7 @@ NAMES = {
         *["singular_values", "surrogate_norm", "t_identity", "t_product", "t_transpose", "tensor_rank", "transform"],
     ],
     "tensormvc.audit": ["OrderAudit", "ShuffleSweep", "audit_order", "shuffle_sweep"],
-    "tensormvc.auto": ["AutoReport", "Member", "MultiViewClustering"],
+    "tensormvc.auto": ["MultiViewClustering"],
     "tensormvc.bench": ["Plan", "RunSummary", "load_plan", "run_plan", "write_bench_report"],
     "tensormvc.datasets": [
         *["DataError", "Dataset", "RowSource", "describe", "load_dataset", "load_digits_views", "load_views"],
@@ -57,9 +57,7 @@ NAMES = {
     ],
     "tensormvc.published": ["PublishedResult", "ReweightedETR", "asr_etr", "tlspnm", "tsvd_mvc"],
     "tensormvc.report": ["ClusterRun", "write_cluster_report"],
-    "tensormvc.selection": [
-        *["ClusterNumber", "Selection", "estimate_n_clusters", "modularity", "neighbour_information", "select_model"],
-    ],
+    "tensormvc.selection": ["estimate_n_clusters", "modularity", "neighbour_information", "select_model"],
     "tensormvc.shrinkage": ["l21_shrink", "low_rank_shrink", "shrink_slices"],
     "tensormvc.testing": ["check_basis", "check_penalty"],
 }

@@ -29,6 +29,8 @@ from .methods import TSVDMVC
 from .methods._base import COUNT, POSITIVE, MultiViewClusterer
 from .selection import ClusterNumber, cluster_number, neighbour_information
 
+__all__ = ["MultiViewClustering"]
+
 # The score of a clustering that counts e times less than the best one, as a share of its score.
 _TEMPERATURE = 0.05
 # Frequencies beyond the number of clusters: a small group may need one that a large group has no use for.

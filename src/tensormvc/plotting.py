@@ -255,7 +255,7 @@ def plot_cluster_number(found: Any, *, ax: Axes | None = None) -> Axes:
     >>> views, y = tm.datasets.make_multiview(120, n_clusters=3, random_state=0)
     >>> ax = tm.plotting.plot_cluster_number(tm.estimate_n_clusters(views))
     >>> ax.get_xlabel()
-    'number of clusters (chosen: 3)'
+    'number of clusters (chosen: 3, of 23 tried)'
     """
     ax = _start(ax)
     size = len(found.candidates)
@@ -263,9 +263,9 @@ def plot_cluster_number(found: Any, *, ax: Axes | None = None) -> Axes:
     largest = max(float(found.eigengaps.max()), np.finfo(np.float64).tiny)
     ax.plot(found.candidates, found.eigengaps / largest, label="eigengap, largest 1", **_line(1, size))
     ax.axvline(found.n_clusters, color=_GREY, lw=0.8, ls=(0, (4, 2)))
-    ax.set_xscale("log")
     _legend(ax)
-    return _label(ax, f"number of clusters (chosen: {found.n_clusters})", "adjusted mutual information")
+    label = f"number of clusters (chosen: {found.n_clusters}, of {size} tried)"
+    return _label(ax, label, "adjusted mutual information")
 
 
 def plot_convergence(fitted: Any, *, ax: Axes | None = None) -> Axes:

@@ -31,7 +31,10 @@ NOBODY = 65534
         (["cluster", "digits.npz", "-k", "3", "-o", "l.h5mu"], "the samples do not come from one"),
         (["cluster", "digits.npz", "-k", "3", "-o", "-", "--json"], "would both write to standard output"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--method", "gmc", "--basis", "fft"], "uses no basis"),
-        (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--param", "lambda=1"], "ESTMC has alpha, max_iter"),
+        (
+            ["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--param", "lambda=1"],
+            "ESTMC has alpha, device, max_iter",
+        ),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--param", "alpha"], "expected NAME=VALUE"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--param", "alpha=-1"], "'alpha' parameter"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--param", "penalty=none"], "penalty"),

@@ -153,11 +153,11 @@ def describe(views: Any, y: Any = None) -> Description:
     if len(lengths) != 1:
         raise ValueError(f"views and labels must have the same number of samples, got {sorted(lengths)}")
     (n_samples,) = lengths
-    described, hashes = [], np.zeros(n_samples, np.uint64)
+    described, hashes = [], np.zeros(n_samples, np.int64)
     for number, (name, view) in enumerate(named.items()):
         description, rows = _describe_view(name, view)
         described.append(description)
-        hashes += _mix(rows + np.uint64(number + 1))
+        hashes += _mix(rows + (number + 1))
     counts, in_order = None, None
     if y is not None:
         labels, codes, sizes = np.unique(np.asarray(y), return_inverse=True, return_counts=True)
@@ -190,13 +190,13 @@ def _blocks(view: Any) -> Iterator[tuple[int, NDArray[np.float64]]]:
         yield start, np.asarray(block.toarray() if is_sparse(block) else block, dtype=np.float64)
 
 
-def _describe_view(name: str, view: Any) -> tuple[ViewDescription, NDArray[np.uint64]]:
+def _describe_view(name: str, view: Any) -> tuple[ViewDescription, NDArray[np.int64]]:
     n_samples, n_features = view.shape
     least, most = np.full(n_features, np.inf), np.full(n_features, -np.inf)
     sums, squares = np.zeros(n_features), np.zeros(n_features)
     n_nonzero = n_ones = n_missing = n_nonfinite = n_finite_rows = 0
     whole = True
-    hashes = np.empty(n_samples, np.uint64)
+    hashes = np.empty(n_samples, np.int64)
     shift: NDArray[np.float64] | None = None
     for start, block in _blocks(view):
         hashes[start : start + len(block)] = _row_hashes(block)
@@ -264,5 +264,5 @@ def _normalisation(counts: bool, sparse: bool, density: float, spread: NDArray[n
     return "L2", "the features are on one scale"
 
 
-def _repeats(hashes: NDArray[np.uint64]) -> int:
+def _repeats(hashes: NDArray[np.int64]) -> int:
     return len(hashes) - len(np.unique(hashes))

@@ -19,6 +19,7 @@ from ._tables import PARQUET
 _TEXT = {".csv": ",", ".tsv": "\t"}
 _ANNOTATED = (".h5mu", ".h5ad")
 _IDS = "sample"
+_WRITING_PARQUET = "writing Parquet files"
 
 
 def save_labels(
@@ -101,6 +102,8 @@ def check_labels_target(
         raise ValueError(f"{path}: labels are written to .csv, .tsv, .parquet, .h5mu or .h5ad")
     if column == _IDS:
         raise ValueError(f"the column {_IDS!r} holds the ids of the samples: choose another name for the labels")
+    if ending in PARQUET:
+        require("pyarrow", _WRITING_PARQUET)
     return ending, None
 
 
@@ -112,8 +115,7 @@ def write_text(stream: TextIO, ids: NDArray[Any], labels: NDArray[Any], column: 
 
 
 def _write_parquet(place: Path, ids: NDArray[Any], labels: NDArray[Any], column: str) -> None:
-    arrow = require("pyarrow", "writing Parquet files")
-    parquet = require("pyarrow.parquet", "writing Parquet files")
+    arrow, parquet = require("pyarrow", _WRITING_PARQUET), require("pyarrow.parquet", _WRITING_PARQUET)
     columns = [arrow.array(ids.tolist()), arrow.array(labels.tolist(), type=arrow.int64())]
     parquet.write_table(arrow.table(columns, names=[_IDS, column]), place)
 
