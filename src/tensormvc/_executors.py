@@ -9,7 +9,7 @@ from ._ops import is_tensor, parallel_ranges
 from ._views import row_blocks
 
 # Numbers of a matrix that are worked on together: what the second-level cache holds several times over.
-_CACHED = 2**14
+_CACHED = 2**16
 # A device wants large pieces.
 _DEVICE_PIECE = 2**27
 

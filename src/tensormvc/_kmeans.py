@@ -13,6 +13,7 @@ from ._ops import (
     Array,
     contiguous,
     in_double,
+    inner,
     is_tensor,
     namespace,
     on_host,
@@ -26,6 +27,8 @@ from ._sample_random import SampleRandom
 _MAX_ITER = 300
 # Distances that are computed at a time: what the cache holds.
 _CACHED = 2**15
+# Rounding of a distance, as a share of the longest point.
+_UNCERTAIN = 1e-7
 
 
 def kmeans(points: Any, n_clusters: int, *, n_init: int, random: SampleRandom) -> tuple[NDArray[np.intp], float]:
@@ -108,34 +111,79 @@ def _draw(weights: Array, uniform: Array) -> Array:
 
 
 def _lloyd(points: Array, squares: Array, centres: Array) -> tuple[Array, float]:
+    """Run Lloyd's rounds to their end; return labels and inertia.
+
+    After the first round, distances are computed only for points that bounds on them (Hamerly's) leave in doubt.
+    """
+    xp = namespace(points)
+    k = centres.shape[0]
+    labels, upper, lower = _two_nearest(points, squares, centres)
+    # Distances that are read off inner products are uncertain by this.
+    slack = _UNCERTAIN * math.sqrt(float(xp.max(squares)))
+    counts, sums = _members(labels, points, k)
+    for _ in range(_MAX_ITER):
+        spare = False
+        for empty in np.flatnonzero(on_host(counts) == 0).tolist():
+            own = xp.where(counts[labels] > 1, sum_of_squares(points - centres[labels]), -xp.ones_like(upper))
+            farthest = int(xp.argmax(own))
+            old = int(labels[farthest])
+            # With fewer places than clusters, some stay at the place of others.
+            spare = spare or float(own[farthest]) <= slack**2
+            counts[old], counts[empty], labels[farthest] = counts[old] - 1, 1, empty
+            sums[old], sums[empty] = sums[old] - points[farthest], points[farthest]
+            centres[empty] = points[farthest]
+            upper[farthest] = lower[farthest] = 0
+        before, centres = centres, sums / counts[:, None]
+        if spare:
+            break
+        moves = xp.sqrt(sum_of_squares(centres - before))
+        upper += moves[labels]
+        lower -= xp.max(moves)
+        doubtful = xp.nonzero(upper + slack >= lower)[0]
+        if doubtful.shape[0] == 0:
+            break
+        old = labels[doubtful]
+        new, upper[doubtful], lower[doubtful] = _two_nearest(points[doubtful], squares[doubtful], centres)
+        changed = xp.nonzero(new != old)[0]
+        if changed.shape[0] == 0:
+            break
+        doubtful, old, new = doubtful[changed], old[changed], new[changed]
+        labels[doubtful] = new
+        (joined, gains), (left, losses) = (_members(which, points[doubtful], k) for which in (new, old))
+        counts += joined - left
+        sums += gains - losses
+    return labels, float(xp.sum(sum_of_squares(points - centres[labels])))
+
+
+def _two_nearest(points: Array, squares: Array, centres: Array) -> tuple[Array, Array, Array]:
+    """Return the nearest centre of every point, the distance to it, and that to the next."""
     xp = namespace(points)
     n, k = points.shape[0], centres.shape[0]
     step = n if is_tensor(points) else max(1, _CACHED // k)
+    labels = placed(np.zeros(n, dtype=np.intp), points)
+    nearest, next_nearest = xp.empty_like(squares), xp.empty_like(squares)
+    places = placed(np.arange(step), points)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        distances = _squared_distances(points[rows], squares[rows], centres)
+        labels[rows] = xp.argmin(distances, axis=1)
+        own = places[: distances.shape[0]], labels[rows]
+        nearest[rows] = distances[own]
+        distances[own] = math.inf
+        next_nearest[rows] = xp.min(distances, axis=1)
+    return labels, xp.sqrt(nearest), xp.sqrt(next_nearest)
+
+
+def _members(labels: Array, points: Array, k: int) -> tuple[Array, Array]:
+    """Return the number of points of every cluster, and their sums."""
+    xp = namespace(points)
+    n = points.shape[0]
+    step = n if is_tensor(points) else max(1, _CACHED // k)
     numbers = placed(np.arange(k), points)
-    labels = xp.zeros_like(squares, dtype=numbers.dtype) - 1
-    own = xp.empty_like(squares)
-    for _ in range(_MAX_ITER):
-        before, labels = labels, xp.empty_like(labels)
-        towards, lengths = -2 * centres.T, sum_of_squares(centres)
-        counts, sums = xp.zeros_like(lengths), xp.zeros_like(centres)
-        for start in range(0, n, step):
-            rows = slice(start, min(start + step, n))
-            # Up to the squared length of each point, which decides nothing about the nearest centre.
-            distances = points[rows] @ towards
-            distances += lengths
-            labels[rows] = nearest = xp.argmin(distances, axis=1)
-            own[rows] = xp.min(distances, axis=1)
-            members = xp.astype(nearest[:, None] == numbers, xp.float64)
-            counts += xp.sum(members, axis=0)
-            sums += members.T @ points[rows]
-        own += squares
-        raise_to_zero(own)
-        for empty in np.flatnonzero(on_host(counts) == 0).tolist():
-            farthest = int(xp.argmax(xp.where(counts[labels] > 1, own, -xp.ones_like(own))))
-            old = int(labels[farthest])
-            counts[old], counts[empty], own[farthest], labels[farthest] = counts[old] - 1, 1, 0, empty
-            sums[old], sums[empty] = sums[old] - points[farthest], points[farthest]
-        if bool(xp.all(labels == before)):
-            break
-        centres = sums / counts[:, None]
-    return labels, float(xp.sum(own))
+    counts, sums = placed(np.zeros(k), points), placed(np.zeros((k, points.shape[1])), points)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        members = xp.astype(labels[rows, None] == numbers, xp.float64)
+        counts += xp.sum(members, axis=0)
+        sums += inner(members, points[rows])
+    return counts, sums

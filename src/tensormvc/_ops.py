@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -28,6 +29,8 @@ FFT_COLUMNS = 64
 FFT_NUMBERS = 2**17
 # Rows of a sparse product that are computed together: a block of the result that the cache can hold.
 SPARSE_ROWS = 1024
+# Chunks into which a device cuts a long sum of products.
+DEVICE_CHUNKS = 128
 # Bytes of a sparse matrix that are unpacked at a time.
 UNPACKED_BYTES = 128 * 2**20
 
@@ -117,6 +120,9 @@ def thread_count() -> int:
     return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
 
 
+_this_thread = threading.local()
+
+
 @cache
 def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
@@ -126,16 +132,21 @@ def parallel_ranges(work: Callable[[int, int], None], size: int, grain: int = 1)
     """Run ``work(start, stop)`` over ``range(size)`` cut into one contiguous piece a thread.
 
     Pieces are multiples of `grain` (but for the last). NumPy's kernels release the interpreter lock, so
-    threads are enough; the results must not depend on where the cuts are.
+    threads are enough; the results must not depend on where the cuts are. Inside one of its own threads it runs the
+    work as it is.
     """
-    n_pieces = min(thread_count(), -(-size // grain))
+    n_pieces = 1 if getattr(_this_thread, "works", False) else min(thread_count(), -(-size // grain))
     if n_pieces <= 1:
         work(0, size)
         return
+
+    def mark() -> None:
+        _this_thread.works = True
+
     step = grain * -(-size // (grain * n_pieces))
     starts = range(0, size, step)
     # Threads that each call a BLAS with threads of its own would wait for one another.
-    with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(len(starts)) as pool:
+    with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(len(starts), initializer=mark) as pool:
         for future in [pool.submit(work, start, min(start + step, size)) for start in starts]:
             future.result()
 
@@ -155,6 +166,19 @@ def sum_of_squares(rows: Array) -> Array:
     return (rows * rows).sum(dim=1)
 
 
+def inner(left: Array, right: Array) -> Array:
+    """Product of the transpose of a tall matrix (n, p) with another (n, q)."""
+    if is_numpy_namespace(namespace(left)):
+        return left.T @ right
+    # A device needs many products at once: chunks of rows, then their sum, in an order of its own that never changes.
+    size = left.shape[0] // DEVICE_CHUNKS
+    if size < DEVICE_CHUNKS:
+        return left.T @ right
+    cut = size * DEVICE_CHUNKS
+    chunks = [array[:cut].unflatten(0, (DEVICE_CHUNKS, size)) for array in (left, right)]
+    return (chunks[0].mT @ chunks[1]).sum(0) + left[cut:].T @ right[cut:]
+
+
 def raise_to_zero(array: Array) -> Array:
     """Replace negative numbers by zero, in place."""
     if is_numpy_namespace(namespace(array)):
@@ -162,7 +186,7 @@ def raise_to_zero(array: Array) -> Array:
     return array.clamp_(min=0)
 
 
-def nearest(rows: Array, count: int) -> tuple[Array, Array]:
+def smallest(rows: Array, count: int) -> tuple[Array, Array]:
     """Return the `count` smallest values of every row, ascending, and where they are."""
     if not is_numpy_namespace(namespace(rows)):
         return tuple(rows.topk(count, dim=1, largest=False, sorted=True))
@@ -384,14 +408,13 @@ class SparseFactor:
             for rows in forms.blocks:
                 matmul_into(forms.unpacked(rows), dense, out[rows])
             return out
-        matrix, _ = forms
+        pieces, _ = forms
 
         def work(start: int, stop: int) -> None:
-            for lo in range(start, stop, SPARSE_ROWS):
-                hi = min(lo + SPARSE_ROWS, stop)
-                out[lo:hi] = matrix[lo:hi] @ dense
+            for i in range(start, stop):
+                out[i * SPARSE_ROWS : (i + 1) * SPARSE_ROWS] = pieces[i] @ dense
 
-        parallel_ranges(work, matrix.shape[0], SPARSE_ROWS)
+        parallel_ranges(work, len(pieces))
         return out
 
     def transpose_times(self, dense: Array) -> Array:
@@ -414,23 +437,25 @@ class SparseFactor:
         forms = self._forms_like(in_double(like))
         if isinstance(forms, _TorchRows):
             return sum(block.T @ block for block in map(forms.unpacked, forms.blocks))
-        matrix, transposed_blocks = forms
+        _, transposed_blocks = forms
         partial = [np.empty(0)] * len(self.row_blocks)
 
         def work(start: int, stop: int) -> None:
             for b in range(start, stop):
-                partial[b] = (transposed_blocks[b] @ matrix[self.row_blocks[b]]).toarray()
+                partial[b] = (transposed_blocks[b] @ transposed_blocks[b].T).toarray()
 
         parallel_ranges(work, len(self.row_blocks))
         return np.add.reduce(partial)
 
     def _forms_like(self, array: Array) -> Any:
-        """Return the matrix, and its transpose by row blocks, in the type of `array`; for PyTorch, what unpacks it."""
+        """Return the matrix in pieces, and its transpose by row blocks, as `array` is; for PyTorch, what unpacks it."""
         key = (array.dtype, device(array))
         if key != self._key:
             if is_numpy_namespace(namespace(array)):
                 matrix = self.matrix.astype(array.dtype, copy=False)
-                self._forms = matrix, [matrix[block].T for block in self.row_blocks]
+                starts = range(0, matrix.shape[0], SPARSE_ROWS)
+                pieces = [matrix[start : start + SPARSE_ROWS] for start in starts]
+                self._forms = pieces, [matrix[block].T for block in self.row_blocks]
             else:
                 self._forms = _TorchRows(self.matrix, array)
             self._key = key

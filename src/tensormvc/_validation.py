@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ._ops import Array, is_array, namespace
+from ._ops import Array, is_array, is_tensor, namespace
 
 
 def plain_array(array: Any, name: str) -> Array:
@@ -98,13 +98,26 @@ def available_memory() -> int:
     return available
 
 
-def check_memory(n_bytes: int, what: str, remedy: str) -> None:
-    """Refuse, before anything is allocated, what does not fit in memory; the message names the remedy."""
-    available = available_memory()
+def check_memory(n_bytes: int, what: str, remedy: str, like: Array | None = None) -> None:
+    """Refuse, before anything is allocated, what does not fit in memory; the message names the remedy.
+
+    The memory is that of the device of `like`, if it is on a GPU.
+    """
+    on_gpu = like is not None and is_tensor(like) and like.device.type == "cuda"
+    available, where = (available_device_memory(like), " on the device") if on_gpu else (available_memory(), "")
     if n_bytes > available:
         raise MemoryError(
-            f"{what} needs {n_bytes / 2**30:.1f} GiB and {available / 2**30:.1f} GiB are available: {remedy}"
+            f"{what} needs {n_bytes / 2**30:.1f} GiB and {available / 2**30:.1f} GiB are available{where}: {remedy}"
         )
+
+
+def available_device_memory(like: Array) -> int:
+    """Bytes that can be allocated now on the GPU where a tensor is, those that PyTorch keeps for later included."""
+    import torch
+
+    free, _ = torch.cuda.mem_get_info(like.device)
+    kept = torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device)
+    return int(free + kept)
 
 
 def random_seed(random_state: Any) -> int:

@@ -43,14 +43,16 @@ _MIX = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
 _BLOCK = 1 << 16
 _DEVICE_BLOCK = 1 << 25
 _MAX_PARTIAL_SUMS = 32
-_MIN_ROW_BLOCK = 256
+_ROW_BLOCK = 1024
 # Width of the cosines that `Views.probes` takes of the unit-length samples.
 _PROBE_FREQUENCY = 3.0
 
 
 def row_blocks(n_rows: int) -> Iterator[slice]:
     """Yield the row blocks over which sums over samples run; they depend on the number of rows alone."""
-    size = max(_MIN_ROW_BLOCK, -(-n_rows // _MAX_PARTIAL_SUMS))
+    # Groups of four, which two or four threads share evenly.
+    count = min(_MAX_PARTIAL_SUMS, 4 * -(-n_rows // (4 * _ROW_BLOCK))) if n_rows > _ROW_BLOCK else 1
+    size = -(-n_rows // count)
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))
 

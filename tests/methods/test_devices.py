@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import tensormvc as tm
 from tensormvc._executors import InMemory
 from tensormvc._kmeans import kmeans
+from tensormvc._ops import inner
 from tensormvc._sample_random import SampleRandom
 from tensormvc._views import as_views
 from tensormvc.graphs import anchor_graph, bkhk, knn_graph
@@ -157,6 +158,15 @@ def test_anchor_transform_unpacks_in_blocks(backend, monkeypatch):
     np.testing.assert_allclose(backend.numpy(basis.inverse(backend.array(slices))), basis.inverse(slices), atol=1e-12)
     fitted_there = tm.AGFT(n_anchors=16).fit([backend.array(view) for view in views])
     np.testing.assert_allclose(fitted_there.singular_values_, basis.singular_values_, atol=1e-12)
+
+
+def test_products_of_tall_matrices(backend, monkeypatch):
+    monkeypatch.setattr("tensormvc._ops.DEVICE_CHUNKS", 4)
+    rng = np.random.default_rng(0)
+    for n in (3, 16, 30):
+        left, right = rng.normal(size=(n, 2, 3)), rng.normal(size=(n, 5))
+        product = inner(backend.array(left)[:, 1], backend.array(right))
+        np.testing.assert_allclose(backend.numpy(product), left[:, 1].T @ right, atol=1e-13)
 
 
 def test_row_blocks_reduce_in_their_order(backend):

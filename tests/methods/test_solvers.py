@@ -185,8 +185,8 @@ def test_row_blocks_change_nothing_but_rounding(monkeypatch):
     basis = make_basis("agft").fit(views)
     anchors = [principal_anchors(part, 4, views) for part in parts]
     results = []
-    for size in (4096, 7):
-        monkeypatch.setattr("tensormvc._views._MIN_ROW_BLOCK", size)
+    for size in (4096, 3):
+        monkeypatch.setattr("tensormvc._views._ROW_BLOCK", size)
         solver = AnchorRepresentation(parts, basis, ETR(1.0), alpha=0.1, ridge=0.0, anchors=anchors)
         run_admm(solver.step, Schedule({"mu": 1e-2, "rho": 1e-2}, {"mu": 1e9, "rho": 1e9}), max_iter=8, tol=0)
         results.append(solver.representation)

@@ -165,7 +165,7 @@ class GFT(DataBasis):
         """
         made = as_views(views)
         n = made.n_samples
-        k = self._check_size(n)
+        k = self._check_size(n, made)
         graph = working_graph(self.graph, made, views, sample_graph, n_clusters)
         adjacency = normalised_adjacency(graph)
         values, vectors = _spectrum(adjacency, graph, k, made)
@@ -187,7 +187,7 @@ class GFT(DataBasis):
         vectors = self._converted.matrix
         return vectors if self._order is None else vectors[np.argsort(self._order)]
 
-    def _check_size(self, n: int) -> int:
+    def _check_size(self, n: int, views: Views) -> int:
         k = n if self.n_components is None else self.n_components
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n:
             raise ValueError(f"n_components must be a whole number from 1 to the {n} samples, got {k!r}")
@@ -196,6 +196,7 @@ class GFT(DataBasis):
             needed,
             f"a graph Fourier transform of {n} samples with {k} components",
             'use basis="agft", whose memory grows with n, or GFT(n_components=...)',
+            views.arrays[0],
         )
         return int(k)
 
@@ -278,7 +279,7 @@ def _spectrum(adjacency: sp.csr_array, graph: sp.csr_array, k: int, views: Views
             ahead *= 4
         if exact.shape[1] >= k:
             return np.zeros(exact.shape[1]), views.place(exact)
-    check_memory(4 * 8 * n * n, f"a graph Fourier transform of {n} samples", 'use basis="agft"')
+    check_memory(4 * 8 * n * n, f"a graph Fourier transform of {n} samples", 'use basis="agft"', views.arrays[0])
     values, vectors = _all_eigenpairs(adjacency, views)
     last = _end_of_group(values, k)
     return (values, vectors) if last == n else (values[:last], contiguous(vectors[:, :last]))

@@ -11,7 +11,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._ops import Array, in_double, is_sparse, is_tensor, kth_smallest, namespace, nearest, on_host, placed, run_ranges
+from .._ops import (
+    Array,
+    in_double,
+    is_sparse,
+    is_tensor,
+    kth_smallest,
+    namespace,
+    on_host,
+    parallel_ranges,
+    placed,
+    run_ranges,
+    smallest,
+)
+from .._views import row_blocks
 from ._knn import DistanceBlocks, tie_margin
 
 _ROUNDS = 10
@@ -20,6 +33,11 @@ _TIE = 1e-6
 _EPS = np.finfo(np.float64).eps
 # Numbers of a group of samples up to which its parts are split together: what the cache holds.
 _TOGETHER = 2**16
+# Rows of a group that one thread takes at least.
+_ROWS = 4096
+# Branches that the threads share.
+_BRANCHES = 8
+_Branch = tuple[Array, NDArray[np.intp], int]
 
 
 def bkhk(parts: list[Any], depth: int, tie_values: Array) -> list[Array]:
@@ -45,31 +63,62 @@ def bkhk(parts: list[Any], depth: int, tie_values: Array) -> list[Array]:
     n = parts[0].shape[0]
     if depth < 1 or 2**depth > n:
         raise ValueError(f"{2**depth} anchors need at least as many samples, and 2 at least; there are {n}")
-    parts = [in_double(part) for part in parts]
-    width = sum(part.shape[1] for part in parts)
-    xp = namespace(tie_values)
-    anchors: list[list[Array]] = []
-    # Groups that are split together have the same number of samples, or one less: (groups, members), and their sizes.
-    # Depth first, so that at most half of the samples are held beside them; a device takes a level at once.
+    tree = _Tree([in_double(part) for part in parts], tie_values)
     branches = [(placed(np.arange(n)[None], tie_values), np.array([n]), depth)]
-    while branches:
-        members, sizes, levels = branches.pop()
-        rows = [_members(part, members) for part in parts]
-        first, (ones, others) = _split(rows, tie_values[members], sizes, balanced=levels > 1)
-        if levels == 1:
-            anchors.append(
-                [xp.reshape(xp.stack(pair, axis=1), (-1, pair[0].shape[1])) for pair in zip(ones, others, strict=True)]
-            )
-            continue
-        members, sizes = _halves(members, sizes, first)
-        together = is_tensor(tie_values) or members.shape[0] * members.shape[1] * width <= _TOGETHER
-        if together and not any(map(is_sparse, parts)):
-            branches.append((members, sizes, levels - 1))
-        else:
-            branches.extend(
-                (members[b : b + 1, : sizes[b]], sizes[b : b + 1], levels - 1) for b in reversed(range(len(sizes)))
-            )
-    return [xp.concat(found) for found in zip(*anchors, strict=True)]
+    # The first levels one after the other; then branches by all threads, unless they are a device's.
+    while not tree.whole_levels and len(branches) < _BRANCHES and branches[0][2] > 1:
+        branches = [half for branch in branches for half in tree.halves(branch)]
+    found: list[Any] = [None] * len(branches)
+
+    def work(start: int, stop: int) -> None:
+        for i in range(start, stop):
+            found[i] = tree.anchors(branches[i])
+
+    if tree.whole_levels:
+        work(0, 1)
+    else:
+        parallel_ranges(work, len(branches))
+    return [namespace(tie_values).concat(list(pieces)) for pieces in zip(*found, strict=True)]
+
+
+class _Tree:
+    """Splits of the samples, and of the halves, and so on.
+
+    A branch is a number of groups of samples that are split together, of the same size or one less: the numbers of
+    their members (groups, members), their sizes, and the levels of splits that they have before them.
+    """
+
+    def __init__(self, parts: list[Any], tie_values: Array) -> None:
+        self.parts, self.tie_values = parts, tie_values
+        self.width = sum(part.shape[1] for part in parts)
+        self.sparse = any(map(is_sparse, parts))
+        # A device takes a level at once.
+        self.whole_levels = is_tensor(tie_values)
+
+    def split(self, branch: _Branch) -> tuple[Array, list[list[Array]]]:
+        """Return who of the groups is on the first side, and the centres."""
+        members, sizes, levels = branch
+        rows = [_members(part, members) for part in self.parts]
+        return _split(rows, self.tie_values[members], sizes, balanced=levels > 1)
+
+    def halves(self, branch: _Branch) -> list[_Branch]:
+        """Return the branches that a branch splits into: one, while its groups fit the cache."""
+        members, sizes, levels = branch
+        members, sizes = _halves(members, sizes, self.split(branch)[0])
+        small = members.shape[0] * members.shape[1] * self.width <= _TOGETHER and not self.sparse
+        if self.whole_levels or small:
+            return [(members, sizes, levels - 1)]
+        return [(members[b : b + 1, : sizes[b]], sizes[b : b + 1], levels - 1) for b in range(len(sizes))]
+
+    def anchors(self, branch: _Branch) -> list[Array]:
+        """Return the anchors of a branch, one array a part."""
+        xp = namespace(self.tie_values)
+        if branch[2] == 1:
+            pairs = zip(*self.split(branch)[1], strict=True)
+            return [xp.reshape(xp.stack(pair, axis=1), (-1, pair[0].shape[1])) for pair in pairs]
+        # Depth first, so that no more than a branch of each thread is held beside the samples.
+        pieces = [self.anchors(half) for half in self.halves(branch)]
+        return [xp.concat(list(found)) for found in zip(*pieces, strict=True)]
 
 
 def _members(part: Any, members: Array) -> Any:
@@ -125,7 +174,8 @@ def _split(
     xp = namespace(ties)
     present = _present(sizes, ties)
     total_size = placed(sizes[:, None].astype(np.float64), ties)
-    sums = [_weighted_sum(present, part) for part in rows]
+    everyone = xp.astype(present, xp.float64)
+    sums = [_weighted_sum(everyone, part) for part in rows]
     centres = start or [[total / total_size for total in sums], [xp.zeros_like(total) for total in sums]]
     first = None
     for _ in range(_ROUNDS):
@@ -137,8 +187,9 @@ def _split(
         if first is not None and bool(xp.all(side == first)):
             break
         first = side
-        inside = [_weighted_sum(side, part) for part in rows]
-        size = xp.sum(xp.astype(side, xp.float64), axis=1, keepdims=True)
+        weights = xp.astype(side, xp.float64)
+        inside = [_weighted_sum(weights, part) for part in rows]
+        size = xp.sum(weights, axis=1, keepdims=True)
         centres = [
             [total / size for total in inside],
             [(total - part) / (total_size - size) for total, part in zip(sums, inside, strict=True)],
@@ -148,16 +199,37 @@ def _split(
 
 
 def _times(part: Any, vectors: Array) -> Array:
+    """Return the products of the rows of every group with its vector."""
     if is_sparse(part):
         return (part @ vectors[0])[None]
-    return (part @ vectors[:, :, None])[:, :, 0]
+    if is_tensor(part) or len(part) > 1:
+        return (part @ vectors[:, :, None])[:, :, 0]
+    products = np.empty(part.shape[:2])
+
+    def work(start: int, stop: int) -> None:
+        np.matmul(part[0, start:stop], vectors[0], out=products[0, start:stop])
+
+    parallel_ranges(work, part.shape[1], _ROWS)
+    return products
 
 
-def _weighted_sum(chosen: Array, part: Any) -> Array:
+def _weighted_sum(weights: Array, part: Any) -> Array:
+    """Return the sums of the rows of every group with their weights."""
     if is_sparse(part):
-        return np.asarray(chosen[0].astype(np.float64) @ part)[None]
-    xp = namespace(part)
-    return (xp.astype(chosen, xp.float64)[:, None, :] @ part)[:, 0, :]
+        return np.asarray(weights[0] @ part)[None]
+    if is_tensor(part):
+        return (part * weights[:, :, None]).sum(1)  # a product with one row would keep a device's other cores idle
+    if len(part) > 1:
+        return (weights[:, None, :] @ part)[:, 0, :]
+    blocks = list(row_blocks(part.shape[1]))
+    sums = np.empty((len(blocks), part.shape[2]))
+
+    def work(start: int, stop: int) -> None:
+        for b in range(start, stop):
+            np.matmul(weights[0, blocks[b]], part[0, blocks[b]], out=sums[b])
+
+    parallel_ranges(work, len(blocks))
+    return sums.sum(axis=0, keepdims=True)
 
 
 def _smallest_half(values: Array, ties: Array, sizes: NDArray[np.intp]) -> Array:
@@ -242,7 +314,7 @@ def anchor_graph(parts: list[Any], anchors: list[Array], n_neighbors: int) -> sp
         for lo in range(start, stop, distances.rows_at_once):
             hi = min(lo + distances.rows_at_once, stop)
             block = distances.block(lo, hi)
-            near, which = nearest(block, n_neighbors + 1)
+            near, which = smallest(block, n_neighbors + 1)
             edge = near[:, -1:]
             gaps = edge - near[:, :-1]
             weights[lo:hi] = on_host(gaps / (gaps.sum(1)[:, None] + _EPS))

@@ -15,11 +15,11 @@ from .._ops import (
     is_sparse,
     is_tensor,
     namespace,
-    nearest,
     on_host,
     placed,
     raise_to_zero,
     run_ranges,
+    smallest,
     sum_of_squares,
 )
 from .._views import Views, as_views
@@ -109,7 +109,7 @@ def knn_graph(parts: list[Any], n_neighbors: int) -> sp.csr_array:
             block = distances.block(lo, hi)
             own = placed(np.arange(lo, hi), block)
             block[own - lo, own] = np.inf
-            kth = nearest(block, n_neighbors)[0][:, -1:]
+            kth = smallest(block, n_neighbors)[0][:, -1:]
             rows, columns = namespace(block).nonzero(block <= kth + tie_margin(kth, distances.scale))
             found[lo] = on_host(rows) + lo, on_host(columns)
 

@@ -19,9 +19,11 @@ from .._ops import (
     Array,
     contiguous,
     in_double,
+    inner,
     is_sparse,
     is_tensor,
     leading_eigenpairs,
+    matmul_into,
     namespace,
     on_host,
     sum_of_squares,
@@ -40,8 +42,8 @@ _NEGLIGIBLE = 1e-3
 class AnchorRepresentation:
     """The state of the loop, and one round of it; the arrays are NumPy's, or PyTorch's on the device of the views.
 
-    E and Y are multiples of one matrix, row by row, so that only Y (n × d_v) is kept, with E = `error_factor`·Y. The
-    tensors are kept as (n, m, l), in which a sample's row of a view lies in one piece.
+    E and Y are multiples of one matrix, row by row, so that only this one (n × d_v) is kept: E = `error_share`·R and
+    Y = `multiplier_share`·R. The tensors are kept as (n, m, l), in which a sample's row of a view lies in one piece.
 
     Parameters
     ----------
@@ -73,9 +75,11 @@ class AnchorRepresentation:
         self.tensor_z = xp.zeros((n, m, latent), **self._kind)
         self.tensor_j = xp.zeros((n, m, latent), **self._kind)
         self.tensor_w = xp.zeros((n, m, latent), **self._kind)
-        self.error_multiplier = [xp.zeros(part.shape, **self._kind) for part in parts]  # Y
-        self.error_factor = xp.zeros((n, 1), **self._kind)
+        self.residual = [xp.zeros(part.shape, **self._kind) for part in parts]  # R = X − ZA + Y/μ
+        self.error_share = xp.zeros((n, 1), **self._kind)
+        self.multiplier_share = xp.zeros((n, 1), **self._kind)
         self.rows = InMemory(self.tensor_z, max(m * latent, *(part.shape[1] for part in parts)))
+        self._turned: list[Array] = []
         self._work: Any = None
 
     @property
@@ -91,6 +95,8 @@ class AnchorRepresentation:
     def step(self, penalties: dict[str, float]) -> Step:
         """Do one round."""
         mu, rho = penalties["mu"], penalties["rho"]
+        # Aᵀ row by row: what products of a few columns are fastest with.
+        self._turned = [contiguous(anchor.T) for anchor in self.anchors]
         products = self.rows.sum(lambda rows: self._update_rows(rows, mu, rho))
         self.anchors = [namespace(p).astype(polar_factor(p), self._kind["dtype"]) for p in products]
         self._shrink(1 / rho)
@@ -106,34 +112,36 @@ class AnchorRepresentation:
         """Update Z, then E and Y, of some rows; turn W into Z + W/ρ; return their share of Zᵀ(Y + μ(X − E))."""
         xp = namespace(self.tensor_z)
         z, w = self.tensor_z[rows], self.tensor_w[rows]
-        share = (1 - mu * self.error_factor[rows]) / mu
-        views, squares = [], 0.0
-        xp.multiply(self.tensor_j[rows], rho, out=z)
-        z -= w
-        for v, anchor in enumerate(self.anchors):
-            x, y = self._rows_of(v, rows), self.error_multiplier[v][rows]
-            views.append((x, y))
-            pull = y * share
-            pull += x
-            z[:, v] += mu * (pull @ anchor.T)
-            z[:, v] /= self.ridge + mu + rho
-            # Y becomes the residual and Y/μ, of which both E and the new Y are shares.
-            y /= mu
-            y += x
-            y -= z[:, v] @ anchor
-            squares = squares + sum_of_squares(y)
-        w /= rho
+        views = [(self._rows_of(v, rows), residual[rows]) for v, residual in enumerate(self.residual)]
+        rooms = [xp.empty_like(residual) for _, residual in views]
+        total = self.ridge + mu + rho
+        multiplier = self.multiplier_share[rows] / mu
+        pull = multiplier - self.error_share[rows]
+        for v, ((x, residual), room) in enumerate(zip(views, rooms, strict=True)):
+            xp.multiply(residual, pull, out=room)
+            room += x
+            matmul_into(room, self._turned[v], z[:, v])
+        z *= mu / total
+        z += self.tensor_j[rows] * (rho / total)
+        z -= w * (1 / total)
+        w *= 1 / rho
         w += z
+        squares = 0.0
+        for v, ((x, residual), room) in enumerate(zip(views, rooms, strict=True)):
+            residual *= multiplier
+            residual += x
+            residual -= matmul_into(z[:, v], self.anchors[v], room)
+            squares = squares + sum_of_squares(residual)
         length = xp.sqrt(squares)[:, None]
-        # What Y keeps; without cancellation.
+        # What is not error; without cancellation.
         kept = xp.clip(self.alpha / mu / xp.where(length > 0, length, xp.ones_like(length)), max=1.0)
-        self.error_factor[rows] = (1 - kept) / (mu * kept)
+        self.multiplier_share[rows] = mu * kept
+        self.error_share[rows] = 1 - kept
         products = []
-        for v, (x, y) in enumerate(views):
-            target = y * (2 * kept - 1)
-            target += x
-            products.append(mu * in_double(z[:, v].T @ target))
-            y *= mu * kept
+        for v, ((x, residual), room) in enumerate(zip(views, rooms, strict=True)):
+            xp.multiply(residual, 2 * kept - 1, out=room)
+            room += x
+            products.append(mu * in_double(inner(z[:, v], room)))
         return products
 
     def _shrink(self, threshold: float) -> None:
@@ -156,13 +164,13 @@ class AnchorRepresentation:
         z, j, w = self.tensor_z[rows], self.tensor_j[rows], self.tensor_w[rows]
         w -= j
         w *= rho
-        gap = xp.max(xp.sum(xp.abs(z - j), axis=2))
+        gap = xp.max(xp.abs(xp.reshape(z - j, (-1, z.shape[2]))) @ xp.ones_like(z[0, 0]))
         lengths = []
         for v, anchor in enumerate(self.anchors):
-            residual = z[:, v] @ anchor
-            residual -= self._rows_of(v, rows)
-            residual += self.error_factor[rows] * self.error_multiplier[v][rows]
-            lengths.append(xp.max(sum_of_squares(residual)))
+            misfit = self.residual[v][rows] * self.error_share[rows]
+            misfit -= self._rows_of(v, rows)
+            misfit += z[:, v] @ anchor
+            lengths.append(xp.max(sum_of_squares(misfit)))
         return [xp.max(xp.stack(lengths)), gap]
 
     def embedding(self, n_components: int) -> Array:
@@ -178,8 +186,8 @@ class AnchorRepresentation:
         vectors = self._left_vectors(lambda rows: in_double(kept[rows]), n_components)
         missing = n_components - vectors.shape[1]
         if missing:
-            inner = self.rows.sum(lambda rows: vectors[rows].T @ in_double(removed[rows]))
-            beside = self._left_vectors(lambda rows: in_double(removed[rows]) - vectors[rows] @ inner, missing)
+            common = self.rows.sum(lambda rows: inner(vectors[rows], in_double(removed[rows])))
+            beside = self._left_vectors(lambda rows: in_double(removed[rows]) - vectors[rows] @ common, missing)
             none = xp.zeros((n, missing - beside.shape[1]), dtype=xp.float64, device=device(kept))
             vectors = xp.concat([vectors, beside, none], axis=1)
         return vectors
@@ -189,7 +197,7 @@ class AnchorRepresentation:
 
         def gram(rows: slice) -> Array:
             part = rows_of(rows)
-            return part.T @ part
+            return inner(part, part)
 
         total = self.rows.sum(gram)
         xp = namespace(total)
@@ -247,12 +255,12 @@ def principal_anchors(part: Any, n_latent: int, views: Views) -> Array:
 
     def gram(rows: slice) -> Array:
         some = in_double(part[rows])
-        return _dense(some.T @ some)
+        return _dense(some.T @ some) if is_sparse(some) else inner(some, some)
 
     values, vectors = leading_eigenpairs(InMemory(like, d).sum(gram), kept)
     squares = on_host(values)
     scale = max(float(squares[0]), np.finfo(np.float64).tiny)
-    settle(-squares / scale, vectors, lambda count: (in_double(part) @ vectors).T @ views.probes(count))
+    settle(-squares / scale, vectors, lambda count: inner(in_double(part) @ vectors, views.probes(count)))
     anchors[:kept] = vectors.T
     return anchors
 

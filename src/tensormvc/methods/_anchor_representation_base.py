@@ -40,11 +40,12 @@ class AnchorRepresentationClusterer(TensorClusterer):
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
         n_latent = self.n_latent or _LATENT_PER_CLUSTER * self.n_clusters
         n, m = views.n_samples, views.n_views
-        # Z, J, W and the slices; the Gram matrix of the embedding.
+        # Z, J, W and the slices; the residuals; the Gram matrix of the embedding.
         check_memory(
-            32 * n * n_latent * m + 16 * (n_latent * m) ** 2,
+            32 * n * n_latent * m + 8 * n * sum(min(array.shape) for array in views.arrays) + 16 * (n_latent * m) ** 2,
             f"{type(self).__name__} with n_latent={n_latent} on {n} samples in {m} views",
             "take a smaller n_latent; twice the number of clusters is the default",
+            views.arrays[0],
         )
         basis = self._fit_basis(views, seed, sample_graph)
         penalty, ridge = self._penalty_and_ridge()

@@ -17,8 +17,9 @@ class ASRETR(AnchorRepresentationClusterer):
     because orthonormal anchors are all equally far apart; in exact arithmetic its regulariser is the ridge that it is
     here.
 
-    Memory: 24 bytes a sample, latent dimension and view, 8 a sample and feature, and the basis; time O(n) a round
-    with "agft".
+    Memory beside the views as given: 16 bytes a sample and feature, 24 a sample, latent dimension and view (half of
+    both in single precision), and the basis, about 450 a sample with "agft". Finding the anchors holds another half of
+    the samples for a while. Time: O(n) a round with "agft". Rows are worked on in blocks, by all threads.
 
     Parameters
     ----------

@@ -18,8 +18,9 @@ class ESTMC(AnchorRepresentationClusterer):
     ASR-ETR without its regulariser and with a choice of penalties; the stronger variant of the publication is not
     part of this. With "agft" it is the method for large data.
 
-    Memory: 24 bytes a sample, latent dimension and view, 8 a sample and feature, and the basis; time O(n) a round
-    with "agft".
+    Memory beside the views as given: 16 bytes a sample and feature, 24 a sample, latent dimension and view (half of
+    both in single precision), and the basis, about 450 a sample with "agft". Finding the anchors holds another half of
+    the samples for a while. Time: O(n) a round with "agft". Rows are worked on in blocks, by all threads.
 
     Parameters
     ----------
