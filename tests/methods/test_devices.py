@@ -65,13 +65,13 @@ def test_the_order_means_nothing_on_a_device(backend, basis):
 
 
 def test_device_moves_views_of_every_kind(backend):
-    if backend.name == "numpy":
-        pytest.skip("NumPy has no devices")
     views = data()
     expected = tm.ESTMC(4, basis="agft", random_state=0).fit_predict(views)
     mixed = [sp.csr_array(views[0]), views[1], backend.array(views[2])]
-    for given in (views, mixed):
-        model = tm.ESTMC(4, basis="agft", random_state=0, device=backend.device).fit(given)
+    # NumPy has no devices, and a sparse view stays sparse there.
+    host = backend.name == "numpy"
+    for given in [views] if host else [views, mixed]:
+        model = tm.ESTMC(4, basis="agft", random_state=0, device=None if host else backend.device).fit(given)
         np.testing.assert_array_equal(model.labels_, expected)
     # Without a device, all go where the first tensor is.
     made = as_views(mixed)
