@@ -384,8 +384,8 @@ def _statement(chosen: int, tried: NDArray[np.intp], stability: NDArray[np.float
     apart = np.abs(tried - chosen) > max(1, 0.1 * chosen)
     rival = int(tried[apart][np.argmax(stability[apart])]) if apart.any() else chosen
     lead = found - float(stability[apart].max()) if apart.any() else found
-    sure = "quite sure" if found > 0.9 and lead > 0.02 else "likely" if found > 0.75 else "a guess"
     gap = int(tried[int(np.argmax(eigengaps))])
+    sure = "quite sure" if found > 0.9 and lead > 0.02 and gap == chosen else "likely" if found > 0.75 else "a guess"
     return (
         f"{sure}: graphs that see the samples differently agree by {found:.2f} (adjusted mutual information); next "
         f"comes {rival} with {found - lead:.2f}, and the largest eigengap is after {gap}"
