@@ -46,16 +46,6 @@ GRIDS = {
 }
 
 
-def modularity(graph, labels):
-    """Return Newman's modularity of a partition of a graph."""
-    degree = np.asarray(graph.sum(axis=1)).ravel()
-    total = degree.sum()
-    codes = np.unique(labels, return_inverse=True)[1]
-    links = graph.tocoo()
-    inside = links.data[codes[links.row] == codes[links.col]].sum() / total
-    return inside - np.sum((np.bincount(codes, weights=degree) / total) ** 2)
-
-
 def sample(path, most):
     """Return a random part of a data set, its classes, and the neighbour graph of each view."""
     views, y = tm.datasets.load_views(path)
@@ -74,7 +64,7 @@ def score(method, setting, parts, y, graphs):
         return {"error": str(error)}
     filled = len(np.unique(labels)) / model.n_clusters
     return {
-        "score": filled * float(np.mean([modularity(graph, labels) for graph in graphs])),
+        "score": filled * float(np.mean([tm.selection.modularity(graph, labels) for graph in graphs])),
         "acc": tm.metrics.clustering_accuracy(y, labels),
         "rounds": model.n_iter_,
         "seconds": time.perf_counter() - start,

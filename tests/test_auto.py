@@ -96,7 +96,7 @@ def test_the_budget_decides_the_landmarks_and_ends_the_fit(digits):
 def test_it_tells_what_it_chose(digits):
     views, _y = digits
     stages = []
-    model = fit(dict(zip("abcd", views, strict=True)), callback=lambda *stage: stages.append(stage))
+    model = fit(dict(zip("abcd", views, strict=True)), progress=lambda *stage: stages.append(stage))
     report = model.report_
     assert {choice.view for choice in report.normalisations} == set("abcd") == set(report.view_weights)
     assert np.mean(list(report.view_weights.values())) == pytest.approx(1)
@@ -106,8 +106,8 @@ def test_it_tells_what_it_chose(digits):
     assert report.members[0].weight == max(member.weight for member in report.members)
     assert report.cluster_number is None
     assert report.n_clusters == 10
-    assert [done for _, done, _ in stages] == list(range(1, len(stages) + 1))
-    assert stages[-1][2] == len(stages)
+    assert [done for done, _, _ in stages] == list(range(1, len(stages) + 1))
+    assert stages[-1][1] == len(stages)
     assert report.to_dict()["members"][0]["name"] == report.members[0].name
 
 

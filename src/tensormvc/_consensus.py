@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import cut_tree, ward
 
 from ._kmeans import kmeans
+from ._ops import one_hot
 from ._sample_random import SampleRandom
 
 # Samples whose hierarchy gives k-means a start.
@@ -40,10 +41,7 @@ def consensus_embedding(
     """
     n = len(labelings[0])
     members = sp.hstack(
-        [
-            sp.csr_array((np.full(n, np.sqrt(weight)), labels, np.arange(n + 1)), shape=(n, int(labels.max()) + 1))
-            for labels, weight in zip(labelings, weights, strict=True)
-        ],
+        [np.sqrt(weight) * one_hot(labels) for labels, weight in zip(labelings, weights, strict=True)],
         format="csr",
     )
     degrees = members @ (members.T @ np.ones(n))
@@ -81,6 +79,5 @@ def cluster_embedding(embedding: NDArray[Any], n_clusters: int, random: SampleRa
     centres = None
     if n_clusters < len(few):
         groups = cut_tree(ward(few), [n_clusters]).ravel()
-        member = sp.csr_array((np.ones(len(few)), groups, np.arange(len(few) + 1)), shape=(len(few), n_clusters))
-        centres = (member.T @ few) / np.asarray(member.sum(axis=0)).reshape(-1, 1)
+        centres = (one_hot(groups).T @ few) / np.bincount(groups)[:, None]
     return kmeans(directions, n_clusters, n_init=_RESTARTS, random=random, centres=centres)[0]

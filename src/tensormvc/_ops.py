@@ -380,6 +380,14 @@ def _torch_idct(tensor: Array) -> Array:
     return out
 
 
+def one_hot(labels: Any, n_clusters: int | None = None) -> scipy.sparse.csr_array:
+    """Return the indicators of clusters, (n, n_clusters), from labels that count from 0; by default all that occur."""
+    labels = np.asarray(labels)
+    n = len(labels)
+    shape = n, int(labels.max()) + 1 if n_clusters is None else n_clusters
+    return scipy.sparse.csr_array((np.ones(n), labels, np.arange(n + 1)), shape=shape)
+
+
 class SparseFactor:
     """A sparse matrix (n, k) that multiplies dense arrays of any namespace, precision and device.
 

@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from ._consensus import cluster_embedding, consensus_embedding
 from ._evidence import ChosenNormalisation, Evidence, NeighbourGraphs, gather_evidence
+from ._ops import one_hot
 from ._sample_random import SampleRandom
 from ._views import Views, as_views, row_blocks
 from .bases import GFT
@@ -86,6 +87,8 @@ class AutoReport:
         How it was found; None if it was given.
     members : list of Member
         The clusterings that were joined, best score first.
+    n_samples : int
+        Samples in all.
     n_landmarks : int
         Samples that were clustered; the others follow their neighbours among them.
     left_out : list of str
@@ -165,7 +168,7 @@ class MultiViewClustering(MultiViewClusterer):
         Seed of the k-means starts.
     verbose : int, default=0
         1 prints a line a stage.
-    callback : function of (stage, done, total), optional
+    progress : function of (done, total, stage), optional
         Called after every stage.
 
     Attributes
@@ -197,7 +200,7 @@ class MultiViewClustering(MultiViewClusterer):
         "view_sizes": ["array-like", None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
-        "callback": [callable, None],
+        "progress": [callable, None],
     }
 
     def __init__(
@@ -208,7 +211,7 @@ class MultiViewClustering(MultiViewClusterer):
         view_sizes: Sequence[int] | None = None,
         random_state: Any = None,
         verbose: int = 0,
-        callback: Callable[[str, int, int], Any] | None = None,
+        progress: Callable[[int, int, str], Any] | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.normalisation = normalisation
@@ -216,7 +219,7 @@ class MultiViewClustering(MultiViewClusterer):
         self.view_sizes = view_sizes
         self.random_state = random_state
         self.verbose = verbose
-        self.callback = callback
+        self.progress = progress
 
     def _as_views(self, views: Any) -> Views:
         return as_views(views, view_sizes=self.view_sizes, unit=False).on_host()
@@ -298,8 +301,8 @@ class MultiViewClustering(MultiViewClusterer):
     def _tell(self, stage: str, done: int, total: int) -> None:
         if self.verbose:
             print(f"MultiViewClustering: {stage} ({done} of {total})")  # noqa: T201
-        if self.callback is not None:
-            self.callback(stage, done, total)
+        if self.progress is not None:
+            self.progress(done, total, stage)
 
 
 Run = Callable[[SampleRandom, int], Iterator[tuple[str, NDArray[np.intp]]]]
@@ -363,7 +366,7 @@ def _with_followers(
     Labels by votes, in each view and in all together; the embedding as the mean of the nearest in all together.
     """
     n, n_landmarks = evidence.views.n_samples, len(labels)
-    clusters = np.eye(int(labels.max()) + 1)[labels]
+    clusters = one_hot(labels).toarray()
     votes = np.zeros((n - n_landmarks, clusters.shape[1]))
     means = np.empty((n - n_landmarks, embedding.shape[1]))
     searches = [([part], weight) for part, weight in zip(evidence.parts, evidence.weights, strict=True)]

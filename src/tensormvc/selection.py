@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_mutual_info_score, silhouette_score
 
 from ._evidence import NeighbourGraphs, gather_evidence
+from ._ops import one_hot
 from ._validation import random_seed
 from ._views import Views, as_views
 from .bases import GFT
@@ -104,7 +105,7 @@ def _links_between(graph: Any, labels: Any) -> NDArray[np.float64]:
     n = len(codes)
     if matrix.shape != (n, n):
         raise ValueError(f"the graph has shape {matrix.shape}, and there are {n} labels")
-    members = sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, int(codes.max()) + 1))
+    members = one_hot(codes)
     total = (members.T @ (matrix @ members)).toarray()
     weight = total.sum()
     if weight <= 0:
@@ -227,8 +228,8 @@ def _by_graphs(measure: Callable[[Any, Any], float], weighted: bool) -> Callable
 def _predicted(graph: Any, labels: Any) -> float:
     """Return the adjusted Rand index between the labels and the votes of each sample's neighbours."""
     _, codes = np.unique(labels, return_inverse=True)
-    votes = sp.csr_array(graph) @ np.eye(int(codes.max()) + 1)[codes]
-    return float(ari(codes, np.argmax(votes, axis=1)))
+    votes = sp.csr_array(graph) @ one_hot(codes)
+    return float(ari(codes, np.argmax(votes.toarray(), axis=1)))
 
 
 def _by_silhouette(views: Views, given: Any, seed: int) -> Judge:

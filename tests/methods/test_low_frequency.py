@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensormvc import AGFT, FFT, GFT
+from tensormvc._ops import one_hot
 from tensormvc._views import as_views
 from tensormvc.graphs import bkhk
 from tensormvc.methods import _low_frequency
@@ -17,7 +18,6 @@ from tensormvc.methods._low_frequency import (
     cluster_indicators,
     discrete_labels,
     labels_start,
-    one_hot,
 )
 
 from .. import textbook

@@ -44,6 +44,8 @@ _STDOUT = "-"
 _METRICS_NOTE = "against the known classes in the file, which were used for nothing else"
 # Sizes of more clusters than this are not listed.
 _LISTED_SIZES = 30
+# Parameters that change no result.
+_SILENT = ("callback", "progress", "verbose", "keep")
 
 
 @with_outcome
@@ -192,7 +194,7 @@ def _result(
         "views": [{"name": name, "n_features": int(view.shape[1])} for name, view in data.views.items()],
         "n_clusters": getattr(estimator, "n_clusters_", estimator.n_clusters),
         "chosen": chosen,
-        "parameters": {k: v for k, v in estimator.get_params().items() if k not in ("callback", "verbose", "keep")},
+        "parameters": {k: v for k, v in estimator.get_params().items() if k not in _SILENT},
         "n_iter": getattr(estimator, "n_iter_", None),
         "converged": getattr(estimator, "converged_", None),
         "auto": estimator.report_.to_dict() if hasattr(estimator, "report_") else None,

@@ -14,8 +14,8 @@ ORDER_DEPENDENT = (BasisName.fft, BasisName.dct, BasisName.haar, BasisName.rando
 def fit_with_progress(estimator: Any, views: dict[str, Any]) -> None:
     """Fit the estimator; its rounds move a bar."""
     name = type(estimator).__name__
-    calls_back = "callback" in estimator.get_params()
-    total = getattr(estimator, "max_iter", 1) if calls_back else None
+    parameters = estimator.get_params()
+    total = parameters.get("max_iter") if "callback" in parameters else 1 if "progress" in parameters else None
     with working_on_data(), progress(f"{name}, {len(views)} views", total) as advance:
 
         def after_a_round(record: Any) -> bool:
@@ -23,16 +23,16 @@ def fit_with_progress(estimator: Any, views: dict[str, Any]) -> None:
             advance(record.iteration, f"round {record.iteration} of at most {total}, residual {worst:.1e}")
             return False
 
-        def after_a_stage(stage: str, done: int, stages: int) -> None:
+        def after_a_stage(done: int, stages: int, stage: str) -> None:
             advance(done / stages, stage)
 
-        if calls_back:
-            estimator.set_params(callback=after_a_round if hasattr(estimator, "max_iter") else after_a_stage)
+        listeners = {"callback": after_a_round, "progress": after_a_stage}
+        listeners = {name: listener for name, listener in listeners.items() if name in parameters}
+        estimator.set_params(**listeners)
         try:
             estimator.fit(views)
         finally:
-            if calls_back:
-                estimator.set_params(callback=None)
+            estimator.set_params(**dict.fromkeys(listeners))
 
 
 def name_of_basis(estimator: Any) -> str | None:

@@ -180,7 +180,7 @@ def n_clusters_of(clusters: int | None, method: Method) -> int | str:
 
 # Parameters of the estimators that have options of their own, or no use on the command line.
 _OWN_OPTIONS = {"n_clusters": "-k", "basis": "--basis", "random_state": "--seed"}
-_NOT_SETTABLE = ("view_sizes", "verbose", "callback", "keep")
+_NOT_SETTABLE = ("view_sizes", "verbose", "callback", "progress", "keep")
 
 
 def make_estimator(

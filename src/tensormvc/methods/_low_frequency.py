@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._ops import is_sparse, parallel_ranges
+from .._ops import is_sparse, one_hot, parallel_ranges
 from .._sample_random import SampleRandom
 from .._views import as_float64, row_blocks
 from ..bases._base import SampleModeBasis
@@ -35,12 +35,6 @@ _CACHED_ROWS = 128
 _LEAST_BLOCKS, _MOST_ROWS = 8, 4096
 _CENTRE_ROUNDS = 3
 _CENTRE_STEP = 100.0
-
-
-def one_hot(labels: NDArray[Any], n_clusters: int) -> sp.csr_array:
-    """Return the indicators of the clusters, (n, n_clusters), from labels that count from 0."""
-    n = len(labels)
-    return sp.csr_array((np.ones(n), np.asarray(labels), np.arange(n + 1)), shape=(n, n_clusters))
 
 
 def cluster_indicators(labels: NDArray[Any], n_clusters: int) -> sp.csr_array:

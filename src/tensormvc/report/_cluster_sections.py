@@ -37,7 +37,7 @@ _MOST_CLUSTERS = 200
 # A table of classes against clusters that is larger than this helps nobody.
 _MOST_CLASSES = 20
 # Parameters that do not change the result.
-_SILENT = {"callback", "keep", "verbose", "view_sizes"}
+_SILENT = {"callback", "keep", "progress", "verbose", "view_sizes"}
 
 
 def how(run: ClusterRun) -> Section:
@@ -73,15 +73,16 @@ def data(run: ClusterRun) -> Section:
             f"{view.n_constant:,}",
             f"{view.n_duplicates:,}",
             f"{_number(view.minimum, '.4g')} to {_number(view.maximum, '.4g')}",
-            join([element("strong", view.normalisation), ": ", view.why]),
+            join([element("strong", scaling), ": ", why]),
         )
-        for view in described.views
+        for view, (scaling, why) in zip(described.views, _scalings(run), strict=True)
     ]
+    chosen = hasattr(run.estimator, "report_")
     columns = ["View", "Features", "Type", "Not zero", "Missing samples", "Constant features", "Repeated rows"]
     body = [
-        table("The views", [*columns, "Values", "Scaling that would fit"], rows, "lrlrrrrlp"),
+        table("The views", [*columns, "Values", "Scaling" if chosen else "Scaling that would fit"], rows, "lrlrrrrlp"),
     ]
-    if not hasattr(run.estimator, "report_"):
+    if not chosen:
         body.append(paragraph("Methods of tensormvc scale every sample of every view to unit length.", class_="note"))
     if PurePath(run.file_name).stem.endswith("_recomputed"):
         body.append(paragraph("The features were computed anew: they are not those of the published data set."))
@@ -95,6 +96,14 @@ def data(run: ClusterRun) -> Section:
     if described.n_duplicates:
         body.append(paragraph(f"{described.n_duplicates:,} samples repeat an earlier one exactly in all views."))
     return Section("data", "The data at a glance", body)
+
+
+def _scalings(run: ClusterRun) -> list[tuple[str, str]]:
+    """Return how each view was scaled and why, or, where a method does not choose, what would suit its values."""
+    if not hasattr(run.estimator, "report_"):
+        return [(view.normalisation, view.why) for view in run.description.views]
+    chosen = {choice.view: (choice.name, choice.reason) for choice in run.estimator.report_.normalisations}
+    return [chosen[view.name] for view in run.description.views]
 
 
 def clusters(run: ClusterRun, found: Agreement) -> Section:
