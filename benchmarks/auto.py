@@ -3,6 +3,7 @@
 For every data set with at most 10 000 samples: `MultiViewClustering`, the baselines of the benchmark, and the reference
 pipelines {unit length, z-scored} × {k-means, spectral clustering of the neighbours in the views side by side, of
 the sum of the views' graphs, TSVDMVC and ESTMC on both graphs}. Labels measure, and choose only where it is said.
+All criteria of `select_model` are compared on one pool of estimators; the cheap ones on everything else, too.
 Results are kept row by row in a CSV file, so that the same command goes on where it was; tables are printed from it.
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import spearmanr
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
@@ -28,32 +30,43 @@ SETS = [
     *["ALOI-100_recomputed", "Hdigit"],
 ]
 FIXED = ["kmeans-l2", "kmeans-z", "spectral-sim", "spectral-sum", "spectral-gmc"]
-CRITERIA = ["neighbour-information", "modularity", "held-out-view"]
+FROM_GRAPHS = ["neighbour-information", "modularity", "held-out-view"]
+CRITERIA = [*FROM_GRAPHS, "stability", "silhouette"]
 
 
 def z_scored(views):
     return [StandardScaler().fit_transform(v.toarray() if hasattr(v, "toarray") else v) for v in views]
 
 
-def reference_pipelines(most_tensor, most_anchors):
+def reference_pipelines(most_tensor, most_anchors, device):
     """Return the fourteen by name, with the largest number of samples that each is run on here."""
+    common = {"random_state": 0, "device": device}
     made = {}
     for scaling, scale in {"unit": list, "z": z_scored}.items():
         kmeans = BASELINES["kmeans-l2" if scaling == "unit" else "kmeans-z"].cluster
         made[f"{scaling}, k-means"] = 10**9, kmeans, list
         for graph, name in (("SimG", "sim"), ("SumG", "sum")):
             made[f"{scaling}, spectral on {graph}"] = 10**9, BASELINES[f"spectral-{name}"].cluster, scale
-            tensor = lambda v, c, seed, name=name: tm.TSVDMVC(c, basis=f"gft-{name}", lam=0.5, random_state=seed)  # noqa: E731
-            anchors = lambda v, c, seed, name=name: tm.ESTMC(  # noqa: E731
-                c, basis=f"gft-{name}", alpha=0.05, penalty=ETR(0.01), random_state=seed
-            )
+            tensor = tm.TSVDMVC(basis=f"gft-{name}", lam=0.5, **common)
+            anchors = tm.ESTMC(basis=f"gft-{name}", alpha=0.05, penalty=ETR(0.01), **common)
             made[f"{scaling}, TSVDMVC on {graph}"] = most_tensor, fitted(tensor), scale
             made[f"{scaling}, ESTMC on {graph}"] = most_anchors, fitted(anchors), scale
     return made
 
 
-def fitted(make):
-    return lambda views, c, seed: make(views, c, seed).fit_predict(views)
+def fitted(model):
+    return lambda views, c, seed: clone(model).set_params(n_clusters=c).fit_predict(views)
+
+
+def pool(n_clusters, device):
+    """Return estimators of which good and bad ones are known to exist on every data set."""
+    return {
+        f"ESTMC, gft-{graph}, alpha {alpha:g}": tm.ESTMC(
+            n_clusters, basis=f"gft-{graph}", alpha=alpha, random_state=0, device=device
+        )
+        for graph in ("sim", "sum")
+        for alpha in (0.01, 0.1, 0.5, 2.0, 10.0)
+    }
 
 
 class Store:
@@ -84,13 +97,15 @@ class Judge:
     def __init__(self, views, y):
         self.views, self.y, self.judges = views, y, None
 
-    def measure(self, store, dataset, pipeline, kind, labels, seconds):
+    def measure(self, store, dataset, pipeline, kind, labels, seconds, **others):
         if self.judges is None:
             made = as_views(self.views, unit=False)
-            self.judges = {name: selection._CRITERIA[name](made, self.views, 0) for name in CRITERIA}
+            self.judges = {name: selection._CRITERIA[name](made, self.views, 0) for name in FROM_GRAPHS}
         found = tm.metrics.clustering_report(self.y, labels)
         values = {name: round(100 * found[name], 3) for name in ("ACC", "NMI", "ARI")}
-        scores = {name: round(judge(pipeline, labels), 6) for name, judge in self.judges.items()}
+        scores = dict.fromkeys(CRITERIA, "")
+        scores |= {name: round(judge(pipeline, labels), 6) for name, judge in self.judges.items()}
+        scores |= {name: round(score, 6) for name, score in others.items()}
         store.add(dataset=dataset, pipeline=pipeline, kind=kind, seconds=round(seconds, 2), **values, **scores)
 
 
@@ -109,7 +124,7 @@ def run(store, name, folder, args):
             judge.measure(store, name, f"member: {member.name}", "member", labels, 0.0)
         judge.measure(store, name, "MultiViewClustering", "auto", model.labels_, seconds)
     pipelines = {f"baseline: {key}": (10**9, BASELINES[key].cluster, list) for key in FIXED}
-    pipelines |= reference_pipelines(args.most_tensor, args.most_anchors)
+    pipelines |= reference_pipelines(args.most_tensor, args.most_anchors, args.device)
     for pipeline, (most, cluster, scale) in pipelines.items():
         if (name, pipeline) in store.done or n > most:
             continue
@@ -117,6 +132,17 @@ def run(store, name, folder, args):
         labels = cluster(scale(views), c, 0)
         kind = "baseline" if pipeline.startswith("baseline") else "reference"
         judge.measure(store, name, pipeline, kind, labels, time.perf_counter() - start)
+    models = {key: model for key, model in pool(c, args.device).items() if (name, key) not in store.done}
+    if models and n <= args.most_anchors:
+        for model in models.values():
+            model.fit(views)
+        scores = {
+            criterion: tm.select_model(models, views, criterion=criterion, random_state=0).scores
+            for criterion in ("stability", "silhouette")
+        }
+        for i, (key, model) in enumerate(models.items()):
+            others = {criterion: values[i] for criterion, values in scores.items()}
+            judge.measure(store, name, key, "pool", model.labels_, 0.0, **others)
     if (name, "number of clusters") not in store.done:
         start = time.perf_counter()
         found = tm.estimate_n_clusters(views)
@@ -161,22 +187,34 @@ def tables(store):
         )
     means = [f"**{np.mean(values):.1f}**" for values in (ours, oracle, simple)]
     print(f"| **mean** | {means[0]} | {means[1]} | | {means[2]} ({best_fixed}) |")
-    print("\n| criterion | rank correlation with ACC, mean over data sets | ACC of its choice | regret |")
-    print("|---|---|---|---|")
-    for criterion in CRITERIA:
+    print("\nOf the members and references:")
+    judge_criteria(store, names, ("member", "reference"), FROM_GRAPHS)
+    print("\nOf one pool of estimators:")
+    judge_criteria(store, names, ("pool",), CRITERIA)
+    print("\n| data | classes | number found |\n|---|---|---|")
+    for name in names:
+        if (row := of.get((name, "number of clusters"))) is not None:
+            print(f"| {name} | {row['kind'].split()[1]} | {row['ACC']} |")
+
+
+def judge_criteria(store, names, kinds, criteria):
+    """Print how well each criterion ranks clusterings, and how far its choice is from the best."""
+    print("\n| criterion | data sets | rank correlation with ACC, mean | ACC of its choice | regret | worst regret |")
+    print("|---|---|---|---|---|---|")
+    for criterion in criteria:
         correlations, chosen, regrets = [], [], []
         for name in names:
-            rows = [row for row in store.rows if row["dataset"] == name and row["kind"] in ("member", "reference")]
+            rows = [row for row in store.rows if row["dataset"] == name and row["kind"] in kinds]
+            if not rows:
+                continue
             acc = np.array([float(row["ACC"]) for row in rows])
             score = np.array([float(row[criterion]) for row in rows])
             correlations.append(spearmanr(score, acc)[0])
             chosen.append(acc[np.argmax(score)])
             regrets.append(acc.max() - chosen[-1])
-        print(f"| {criterion} | {np.nanmean(correlations):.2f} | {np.mean(chosen):.1f} | {np.mean(regrets):.1f} |")
-    print("\n| data | classes | number found |\n|---|---|---|")
-    for name in names:
-        if (row := of.get((name, "number of clusters"))) is not None:
-            print(f"| {name} | {row['kind'].split()[1]} | {row['ACC']} |")
+        if chosen:
+            means = f"{np.nanmean(correlations):.2f} | {np.mean(chosen):.1f} | {np.mean(regrets):.1f}"
+            print(f"| {criterion} | {len(chosen)} | {means} | {np.max(regrets):.1f} |")
 
 
 def main():
@@ -186,6 +224,7 @@ def main():
     parser.add_argument("--datasets", nargs="*", default=SETS)
     parser.add_argument("--most-tensor", type=int, default=2500, help="most samples for the references with TSVDMVC")
     parser.add_argument("--most-anchors", type=int, default=10_000, help="most samples for the references with ESTMC")
+    parser.add_argument("--device", help="where TSVDMVC and ESTMC compute, with PyTorch, such as cuda")
     parser.add_argument("--tables", action="store_true", help="print the tables of what is there, and compute nothing")
     args = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
