@@ -164,7 +164,7 @@ def main():
             )
             for basis in ("gft-sim", "gft-sum", "agft", "fft"):
                 compare(f"synthetic, {np.dtype(dtype)}", views, 8, args.device, basis=basis)
-        views, y = tm.datasets.make_multiview(1000, n_clusters=8, n_features=(40, 60, 90), noise=1.0, random_state=1)
+        views, y = tm.datasets.make_multiview(600, n_clusters=8, n_features=(40, 60, 90), noise=1.0, random_state=1)
         for method in (tm.TSVDMVC, tm.TLSpNM):
             for basis in ("gft-sum", "agft", "fft", "fft-view"):
                 compare(f"synthetic, {method.__name__}", views, 8, args.device, method=method, basis=basis)

@@ -176,3 +176,13 @@ def test_thin_qr(backend, kind, p, size):
     np.testing.assert_allclose(gram, present[:, :, None] * np.eye(5), atol=1e-13)
     assert (present[[0, 3]].sum(axis=1) == min(p, 5)).all()
     assert not present[2].any()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_memory_is_that_of_the_device(backend, method, monkeypatch):
+    """What does not fit is refused before anything is allocated, by the memory of where it would be."""
+    monkeypatch.setattr("tensormvc._validation.available_memory", lambda: 10**6)
+    monkeypatch.setattr("tensormvc._validation.available_device_memory", lambda like: 10**5)
+    words = "0.0 GiB are available on the device" if backend.device == "cuda" else "0.0 GiB are available: "
+    with pytest.raises(MemoryError, match=words):
+        METHODS[method](4, basis="fft").fit([backend.array(view) for view in data(150)])

@@ -18,7 +18,7 @@ class TSVDMVC(SelfRepresentationClusterer):
 
     Memory: about 7 arrays of n × n × views (56 n² bytes a view); time O(n³) a view and round. All is in double
     precision. On a device too, at most: Z, G and W take 24 n² bytes a view, what else grows with n² about 45 n² in all,
-    what a round works on in blocks no more than 5 GiB. 10 000 samples in 6 views of a few hundred features take about
+    what a round works on in blocks about 6 GiB at most. 10 000 samples in 6 views of a few hundred features take about
     25 GB there, with "fft-view" about 40.
 
     Parameters
