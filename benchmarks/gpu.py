@@ -1,8 +1,9 @@
-"""Seconds of ESTMC on a device of PyTorch, by stage, and whether its labels are those of NumPy.
+"""Seconds of fits on a device of PyTorch, by stage, and whether their labels are those of NumPy.
 
-Two sizes: a full graph Fourier transform of 11 673 samples in four views of 2 000 features (20 clusters), and the
-anchor transform of a million samples in three views of 64 features (10 clusters). Input arrays are NumPy's: moving them
-is included, starting the device is not. Stages exclude one another.
+ESTMC in two sizes: a full graph Fourier transform of 11 673 samples in four views of 2 000 features (20 clusters), and
+the anchor transform of a million samples in three views of 64 features (10 clusters). TSVDMVC and TLSpNM, whose
+representations are n × n: 10 000 samples in two views of 200 features (10 clusters). Input arrays are NumPy's: moving
+them is included, starting the device is not. Stages exclude one another.
 """
 
 import argparse
@@ -22,6 +23,9 @@ from tensormvc.graphs import _knn
 from tensormvc.methods import _anchor_representation as solver
 from tensormvc.methods import _anchor_representation_base as estimator
 from tensormvc.methods import _base as methods
+from tensormvc.methods import _frame as frame
+from tensormvc.methods import _self_representation as square_solver
+from tensormvc.methods import _self_representation_base as square_estimator
 
 STAGES = {
     "views: move, check, order": [(methods, "as_views")],
@@ -35,12 +39,21 @@ STAGES = {
     "signs and components": [(_graph, "settle"), (_graph, "_set_component_vectors")],
     "probes": [(_views.Views, "probes")],
     "first anchors": [(estimator, "principal_anchors")],
+    "singular vectors of the views": [(square_solver, "_singular_coordinates")],
+    "coordinates of the transform": [(square_solver, "frame_of")],
+    "loop: first rounds, without matrices": [(square_solver.SelfRepresentation, "_begin")],
+    "loop: columns": [(square_solver.SelfRepresentation, "_update_columns")],
     "loop: rows": [(solver.AnchorRepresentation, "_update_rows"), (solver.AnchorRepresentation, "_finish_rows")],
     "loop: polar factors": [(solver, "polar_factor")],
     "loop: transforms": [(_base.SampleModeBasis, "forward"), (_base.SampleModeBasis, "inverse")],
-    "loop: slices": [(solver.AnchorRepresentation, "_shrink")],
-    "embedding": [(solver.AnchorRepresentation, "embedding")],
-    "k-means": [(estimator, "kmeans")],
+    "loop: slices": [
+        (solver.AnchorRepresentation, "_shrink"),
+        (frame.SpectralFrame, "shrink"),
+        (frame.GivenFrame, "shrink"),
+    ],
+    "affinity": [(square_solver.SelfRepresentation, "affinity")],
+    "embedding": [(solver.AnchorRepresentation, "embedding"), (square_estimator, "spectral_embedding")],
+    "k-means": [(estimator, "kmeans"), (square_estimator, "kmeans")],
     "labels": [(methods, "tidy_labels")],
 }
 
@@ -82,23 +95,24 @@ def synchronise():
         torch.cuda.synchronize()
 
 
-def fit(views, n_clusters, device, **options):
+def fit(views, n_clusters, device, method=tm.ESTMC, **options):
     """Return a fitted model and its seconds."""
     synchronise()
     start = time.perf_counter()
-    model = tm.ESTMC(n_clusters, random_state=0, device=device, **options).fit(views)
+    model = method(n_clusters, random_state=0, device=device, **options).fit(views)
     return model, time.perf_counter() - start
 
 
 def profile(title, views, y, n_clusters, device, repeats, **options):
     """Print the seconds of a fit, best of several, and then those of its stages."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
     fits = [fit(views, n_clusters, device, **options) for _ in range(repeats)]
     model, best = min(fits, key=lambda pair: pair[1])
     print(f"\n## {title}: {best:.2f} s (all: {', '.join(f'{s:.2f}' for _, s in fits)})")
     print(f"{model.n_iter_} rounds, ARI with the true clusters {tm.metrics.ari(y, model.labels_):.4f}")
     if torch.cuda.is_available():
         print(f"peak memory of the device {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
-        torch.cuda.reset_peak_memory_stats()
     with stage_times() as seconds:
         _, total = fit(views, n_clusters, device, **options)
     print("\n| stage | seconds |\n|---|---|")
@@ -126,19 +140,20 @@ def compare(title, views, n_clusters, device, **options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the two sizes")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the sizes")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--files", nargs="*", default=[], help="data sets on which the labels are compared, too")
-    parser.add_argument("--skip", nargs="*", default=[], choices=["full", "anchors", "compare"])
+    parser.add_argument("--skip", nargs="*", default=[], choices=["full", "anchors", "square", "compare"])
     args = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     name = torch.cuda.get_device_name() if args.device.startswith("cuda") else args.device
     print(f"{name}, PyTorch {torch.__version__}")
 
     start = time.perf_counter()
-    for basis in ("gft-sim", "agft"):
-        fit(tm.datasets.make_multiview(600, random_state=0)[0], 3, args.device, basis=basis)
-    print(f"the device's start, with two small fits: {time.perf_counter() - start:.1f} s", flush=True)
+    for method in (tm.ESTMC, tm.TSVDMVC):
+        for basis in ("gft-sim", "agft"):
+            fit(tm.datasets.make_multiview(600, random_state=0)[0], 3, args.device, method=method, basis=basis)
+    print(f"the device's start, with four small fits: {time.perf_counter() - start:.1f} s", flush=True)
 
     if "compare" not in args.skip:
         print("\n| data | basis | ARI, device and NumPy | largest difference of a residual | device, s | NumPy, s |")
@@ -149,6 +164,10 @@ def main():
             )
             for basis in ("gft-sim", "gft-sum", "agft", "fft"):
                 compare(f"synthetic, {np.dtype(dtype)}", views, 8, args.device, basis=basis)
+        views, y = tm.datasets.make_multiview(600, n_clusters=8, n_features=(40, 60, 90), noise=1.0, random_state=1)
+        for method in (tm.TSVDMVC, tm.TLSpNM):
+            for basis in ("gft-sum", "agft", "fft", "fft-view"):
+                compare(f"synthetic, {method.__name__}", views, 8, args.device, method=method, basis=basis)
         for path in args.files:
             views, y = tm.datasets.load_views(path)
             for basis in ("gft-sim", "gft-sum", "agft", "fft"):
@@ -158,6 +177,12 @@ def main():
         n = int(11_673 * args.scale)
         views, y = tm.datasets.make_multiview(n, n_clusters=20, n_features=2000, n_views=4, noise=0.3, random_state=0)
         profile(f"gft-sim, {n} samples, 4 views of 2 000", views, y, 20, args.device, args.repeats, basis="gft-sim")
+    if "square" not in args.skip:
+        n = int(10_000 * args.scale)
+        views, y = tm.datasets.make_multiview(n, n_clusters=10, n_features=200, n_views=2, noise=0.5, random_state=0)
+        for method in (tm.TSVDMVC, tm.TLSpNM):
+            title = f"{method.__name__}, gft-sum, {n} samples, 2 views of 200"
+            profile(title, views, y, 10, args.device, args.repeats, method=method, basis="gft-sum")
     if "anchors" not in args.skip:
         n = int(1_000_000 * args.scale)
         for dtype in (np.float64, np.float32):

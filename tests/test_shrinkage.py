@@ -50,7 +50,7 @@ def test_nuclear_shrinkage_is_the_textbook_svd(kind, n, d, m, seed, threshold, s
 
 @pytest.mark.parametrize("parts", [1, 2])
 @given(**shapes, threshold=st.floats(1e-9, 10), spread=st.sampled_from([0.0, 3.0, 6.0, 9.0, 14.0]))
-def test_views_first_is_the_textbook_svd(parts, n, d, m, seed, threshold, spread):
+def test_views_first_is_the_textbook_svd(backend, parts, n, d, m, seed, threshold, spread):
     """Parts and views in places of their own, and slices divided by their scales."""
     rng = np.random.default_rng(seed)
     scales = rng.uniform(0.5, 2, size=n)
@@ -61,9 +61,9 @@ def test_views_first_is_the_textbook_svd(parts, n, d, m, seed, threshold, spread
     # Rows of a larger array, as a block of slices is.
     room = np.zeros((m, parts, n + 2, d))
     room[:, :, 1:-1] = rows
-    out = np.empty_like(room)[:, :, 1:-1]
-    shrink_views_first(room[:, :, 1:-1], make_penalty("nuclear"), threshold, scales=scales, out=out)
-    shrunk = (out * scales[:, None]).transpose(1, 2, 3, 0)
+    given, out = backend.array(room)[:, :, 1:-1], backend.array(np.full_like(room, np.nan))[:, :, 1:-1]
+    shrink_views_first(given, make_penalty("nuclear"), threshold, scales=backend.array(scales), out=out)
+    shrunk = (backend.numpy(out) * scales[:, None]).transpose(1, 2, 3, 0)
     result = shrunk[0] + 1j * shrunk[1] if parts == 2 else shrunk[0]
     expected = textbook_slices(slices, make_penalty("nuclear"), threshold)
     error = np.linalg.norm(result - expected, axis=(1, 2))

@@ -216,6 +216,35 @@ def leading_eigenpairs(symmetric: Array, count: int) -> tuple[Array, Array]:
     return values[-count:].flip(0), vectors[:, -count:].flip(1)
 
 
+def vectors_beside(columns: Array) -> Array:
+    """Return orthonormal vectors (n, n − k) that are orthogonal to k independent columns (n, k)."""
+    n_columns = columns.shape[1]
+    if is_numpy_namespace(namespace(columns)):
+        return scipy.linalg.qr(columns, check_finite=False)[0][:, n_columns:]
+    return namespace(columns).linalg.qr(columns, mode="complete")[0][:, n_columns:]
+
+
+def thin_qr(tall: Array) -> tuple[Array, Array]:
+    """Return orthonormal columns Q (K, p, q) and the R (K, q, q) of a stack of tall tensors of PyTorch, q being small.
+
+    A device factors long matrices one after the other; this is Gram and Schmidt on all of them at once, done twice,
+    which is enough. A column that depends on those before it may have a zero one in Q.
+    """
+    # The largest entry first: squares of huge or tiny numbers do not exist.
+    largest = tall.abs().amax(dim=(1, 2), keepdim=True)
+    tall = tall / largest.where(largest > 0, 1.0)
+    basis = tall.new_zeros(tall.shape)
+    for j in range(tall.shape[2]):
+        before, column = basis[:, :, :j], tall[:, :, j : j + 1]
+        once = column - before @ (before.mH @ column)
+        twice = once - before @ (before.mH @ once)
+        length = twice.norm(dim=1, keepdim=True)
+        # What the second pass takes most of was rounding, in the span of the columns before.
+        independent = length > once.norm(dim=1, keepdim=True) / 2
+        basis[:, :, j : j + 1] = (twice / length.where(independent, 1.0)).where(independent, 0.0)
+    return basis, (basis.mH @ tall) * largest
+
+
 def real_view(array: Array) -> Array:
     """View a complex array (..., m) as the real (..., 2m) of its interleaved parts; a real one as it is."""
     xp = namespace(array)

@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 from array_api_compat import device, is_numpy_namespace
 
-from ._ops import Array, contiguous, matmul_into, namespace, parallel_ranges, real_view
+from ._ops import (
+    Array,
+    contiguous,
+    is_tensor,
+    matmul_into,
+    namespace,
+    on_host,
+    parallel_ranges,
+    placed,
+    real_view,
+    thin_qr,
+)
 from ._validation import as_real_array, check_finite, check_threshold
 from .bases import Basis, fitted_basis
 from .penalties import Penalty, make_penalty
@@ -182,9 +193,7 @@ def _shrink_blocks(slices: Array, penalty: Any, threshold: float, block: int) ->
         reals[...] = product
 
 
-def shrink_views_first(
-    rows: Array, penalty: Any, threshold: float, *, scales: Array | float = 1.0, out: Array
-) -> Array:
+def shrink_views_first(rows: Array, penalty: Any, threshold: float, *, scales: Array, out: Array) -> Array:
     """Shrink slices of which each view, and each part of a complex number, lies in a place of its own.
 
     Slice k is the transpose of ``rows[:, 0, k]``, or of ``rows[:, 0, k] + i rows[:, 1, k]``, times its scale. Nothing
@@ -192,41 +201,51 @@ def shrink_views_first(
 
     Parameters
     ----------
-    rows : ndarray of shape (q, 1 or 2, K, p)
+    rows : array of shape (q, 1 or 2, K, p)
         Real and imaginary parts of the slices, (p, q) each, q at most p; divided by the scales.
     penalty : penalty
         With ``value`` and ``prox``.
     threshold : float
         τ ≥ 0.
-    scales : float or ndarray of shape (K,), default=1
+    scales : array of shape (K,)
         Of the slices.
-    out : ndarray of the shape of `rows`
+    out : array of the shape of `rows`
         Where the result goes.
 
     Returns
     -------
-    ndarray
+    array
         `out`, divided by the scales too.
     """
+    xp = namespace(rows)
     q, n_parts, n_slices, p = rows.shape
-    stacked = rows.reshape(q * n_parts, n_slices, p).transpose(1, 0, 2)
-    scales = np.broadcast_to(scales, (n_slices,))
+    stacked = xp.permute_dims(rows.reshape(q * n_parts, n_slices, p), (1, 0, 2))
     with np.errstate(over="ignore", invalid="ignore"):
-        gram = (stacked @ stacked.transpose(0, 2, 1)) * (scales**2)[:, None, None]
+        gram = (stacked @ xp.matrix_transpose(stacked)) * (scales**2)[:, None, None]
     if n_parts == 2:
         gram = _complex_gram(gram)
     exact, filters = _filters(stacked, gram, penalty, threshold)
     if filters is None:
         out[...] = 0
     else:
-        np.matmul(_real_factor(filters, stacked), stacked, out=out.reshape(q * n_parts, n_slices, p).transpose(1, 0, 2))
-    for k in np.flatnonzero(~exact):
-        parts = rows[:, :, k] * scales[k]
-        tall = (parts[:, 0] + 1j * parts[:, 1] if n_parts == 2 else parts[:, 0]).T
-        shrunk = _shrink_by_svd(tall[None], penalty, threshold)[0].T / scales[k]
-        out[:, 0, k] = shrunk.real
-        if n_parts == 2:
-            out[:, 1, k] = shrunk.imag
+        room = xp.permute_dims(out.reshape(q * n_parts, n_slices, p), (1, 0, 2))
+        matmul_into(_real_factor(filters, stacked), stacked, room)
+    if bool(xp.all(exact)):
+        return out
+    where = placed(np.flatnonzero(~on_host(exact)), rows)
+    sizes = scales[where][:, None]
+    parts = rows[:, :, where] * sizes
+    tall = xp.permute_dims(parts[:, 0] + 1j * parts[:, 1] if n_parts == 2 else parts[:, 0], (1, 2, 0))
+    if is_tensor(tall):
+        # Of a tall slice only the triangle goes through an SVD.
+        columns, tall = thin_qr(tall)
+        shrunk = columns @ _shrink_by_svd(tall, penalty, threshold)
+    else:
+        shrunk = _shrink_by_svd(tall, penalty, threshold)
+    shrunk = xp.permute_dims(shrunk, (2, 0, 1)) / sizes
+    out[:, 0, where] = xp.real(shrunk) if n_parts == 2 else shrunk
+    if n_parts == 2:
+        out[:, 1, where] = xp.imag(shrunk)
     return out
 
 

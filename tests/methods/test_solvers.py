@@ -69,7 +69,7 @@ def test_tlspnm(name, rounds):
 def test_a_transform_along_the_samples_costs_nothing_in_its_own_coordinates(name, n):
     views, _ = problem(n=n)
     basis = make_basis(name).fit(views, random_state=0)
-    frame = frame_of(basis, n, 3)
+    frame = frame_of(basis, np.empty((n, 1)), 3)
     assert isinstance(frame, SpectralFrame)
     columns = np.random.default_rng(0).normal(size=(n, 4))
     np.testing.assert_allclose(frame.back(frame.into(columns)), columns, atol=1e-12)
@@ -102,7 +102,7 @@ class Halved(tm.DCT):
 def test_other_transforms_are_done_as_they_are(basis):
     views, parts = problem(n=20)
     basis.fit(views)
-    assert isinstance(frame_of(basis, 20, 3), GivenFrame)
+    assert isinstance(frame_of(basis, np.empty((20, 1)), 3), GivenFrame)
     solver = SelfRepresentation(parts, basis, Nuclear(), 0.5, stacked=True)
     run_admm(solver.step, Schedule({"mu": 1e-2, "rho": 2e-2}, {"mu": 1e9, "rho": 1e9}), max_iter=4, tol=0)
     z, _ = textbook.self_representation(parts, textbook_shrink(basis, Nuclear()), 0.5, 4, 1e-2, 2e-2, stacked=True)

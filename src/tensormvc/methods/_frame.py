@@ -11,14 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import qr
+from array_api_compat import device
 
-from .._ops import parallel_ranges
+from .._ops import Array, is_tensor, namespace, placed, run_ranges, sum_of_squares, vectors_beside
 from ..shrinkage import low_rank_shrink, shrink_views_first
 
 # Of the slices that are worked on together: they and what is made of them stay in the cache.
 _BLOCK_BYTES = 2**19
+# A GPU wants many.
+_DEVICE_BLOCK_BYTES = 512 * 2**20
 # How far from orthogonal the rounding of a transform may be.
 _ORTHOGONAL = 1e-11
 
@@ -45,35 +46,36 @@ class GivenFrame:
         self.basis, self.n_rows = basis, n
         self._work: Any = None
 
-    def into(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    def into(self, columns: Array) -> Array:
         """Return columns (n, p) in these coordinates, (rows, p)."""
         return columns
 
-    def back(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def back(self, rows: Array) -> Array:
         """Return what has these coordinates."""
         return rows
 
-    def shrinks_to_zero(self, energies: NDArray[np.float64], penalty: Any, threshold: float) -> bool:
+    def shrinks_to_zero(self, energies: Array, penalty: Any, threshold: float) -> bool:
         """Whether nothing can be left of a tensor, from the sums of squares of its rows over the views."""
         return False
 
     def shrink(
         self,
-        representation: NDArray[np.float64],
-        multiplier: NDArray[np.float64],
-        low_rank: NDArray[np.float64],
+        representation: Array,
+        multiplier: Array,
+        low_rank: Array,
         penalty: Any,
         threshold: float,
         *,
         decay: float,
-    ) -> NDArray[np.float64]:
+    ) -> Array:
         """Multiply W by `decay`, shrink Z + W into G, add Z − G to W, and return ‖Z − G‖ of each view (Frobenius)."""
         multiplier *= decay
         multiplier += representation
-        given, out = multiplier.transpose(1, 2, 0), low_rank.transpose(1, 2, 0)
+        xp = namespace(multiplier)
+        given, out = (xp.permute_dims(tensor, (1, 2, 0)) for tensor in (multiplier, low_rank))
         _, self._work = shrink(given, self.basis, penalty, threshold, out, self._work)
         multiplier -= low_rank
-        return np.array([np.linalg.norm(z - g) for z, g in zip(representation, low_rank, strict=True)])
+        return xp.stack([xp.linalg.norm(z - g) for z, g in zip(representation, low_rank, strict=True)])
 
 
 class SpectralFrame:
@@ -84,48 +86,51 @@ class SpectralFrame:
 
     Parameters
     ----------
-    matrix : ndarray of shape (rows, n)
+    matrix : array of shape (rows, n)
         With orthonormal rows, but for such as are zero.
     n_parts : int
         1 for real slices, 2 for complex ones.
-    scales : ndarray of shape (n_slices,)
+    scales : array of shape (n_slices,)
         How much longer the transform's own coefficients are.
     """
 
-    def __init__(self, matrix: NDArray[np.float64], n_parts: int, scales: NDArray[np.float64]) -> None:
+    def __init__(self, matrix: Array, n_parts: int, scales: Array) -> None:
         self.matrix, self.n_parts, self.scales = matrix, n_parts, scales
-        self.n_rows = len(matrix)
+        self.n_rows = matrix.shape[0]
 
-    def into(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    def into(self, columns: Array) -> Array:
         """Return columns (n, p) in these coordinates, (rows, p)."""
         return self.matrix @ columns
 
-    def back(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def back(self, rows: Array) -> Array:
         """Return what has these coordinates."""
         return self.matrix.T @ rows
 
-    def shrinks_to_zero(self, energies: NDArray[np.float64], penalty: Any, threshold: float) -> bool:
+    def shrinks_to_zero(self, energies: Array, penalty: Any, threshold: float) -> bool:
         """Whether nothing can be left of a tensor, from the sums of squares of its rows over the views."""
-        n_slices = len(self.scales)
-        squares = energies[: self.n_parts * n_slices].reshape(self.n_parts, n_slices).sum(axis=0)
+        xp = namespace(energies)
+        n_slices = self.scales.shape[0]
+        squares = xp.sum(energies[: self.n_parts * n_slices].reshape(self.n_parts, n_slices), axis=0)
         # No singular value is larger than the Frobenius norm.
-        return not penalty.prox(self.scales * np.sqrt(squares) * (1 + _ORTHOGONAL), threshold).any()
+        return not bool(xp.any(penalty.prox(self.scales * xp.sqrt(squares) * (1 + _ORTHOGONAL), threshold) > 0))
 
     def shrink(
         self,
-        representation: NDArray[np.float64],
-        multiplier: NDArray[np.float64],
-        low_rank: NDArray[np.float64],
+        representation: Array,
+        multiplier: Array,
+        low_rank: Array,
         penalty: Any,
         threshold: float,
         *,
         decay: float,
-    ) -> NDArray[np.float64]:
+    ) -> Array:
         """Multiply W by `decay`, shrink Z + W into G, add Z − G to W, and return ‖Z − G‖ of each view (Frobenius)."""
+        xp = namespace(representation)
         m, _, n = representation.shape
-        n_slices = len(self.scales)
-        block = max(1, _BLOCK_BYTES // (8 * m * self.n_parts * n))
-        squares = np.zeros((-(-n_slices // block) + 1, m))
+        n_slices = self.scales.shape[0]
+        n_bytes = _DEVICE_BLOCK_BYTES if is_tensor(representation) else _BLOCK_BYTES
+        block = max(1, n_bytes // (8 * m * self.n_parts * n))
+        squares = xp.zeros((-(-n_slices // block) + 1, m), dtype=xp.float64, device=device(representation))
         representations, multipliers, low_ranks = map(self._slices, (representation, multiplier, low_rank))
 
         def work(start: int, stop: int) -> None:
@@ -138,62 +143,73 @@ class SpectralFrame:
                 w -= g
                 squares[lo // block] = _squares(z - g)
 
-        parallel_ranges(work, n_slices, block)
+        run_ranges(work, self.scales, block)
         rest = np.s_[:, self.n_parts * n_slices :]
         multiplier[rest] *= decay
         multiplier[rest] += representation[rest]
         low_rank[rest] = 0
         squares[-1] = _squares(representation[rest])
-        return np.asarray(np.sqrt(squares.sum(axis=0)))
+        return xp.sqrt(xp.sum(squares, axis=0))
 
-    def _slices(self, tensor: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _slices(self, tensor: Array) -> Array:
         """View the coefficients of a tensor as (m, parts, slices, n)."""
         m, _, n = tensor.shape
-        n_slices = len(self.scales)
+        n_slices = self.scales.shape[0]
         return tensor[:, : self.n_parts * n_slices].reshape(m, self.n_parts, n_slices, n)
 
 
-def frame_of(basis: Any, n: int, m: int) -> GivenFrame | SpectralFrame:
-    """Return coordinates in which a transform of tensors (n, n, m) costs nothing, if there are any."""
+def frame_of(basis: Any, like: Array, m: int) -> GivenFrame | SpectralFrame:
+    """Return coordinates in which a transform of tensors (n, n, m) costs nothing, if there are any.
+
+    Parameters
+    ----------
+    basis : fitted basis
+        The transform.
+    like : array of n rows
+        The coordinates are of its kind, and where it is.
+    m : int
+        Number of views.
+    """
+    n = like.shape[0]
     given = GivenFrame(basis, n)
     # Any tensor will do, but for one whose transforms along the samples and along the views have equal shapes.
-    probe = np.random.default_rng(0).standard_normal((n, m + 1, m))
-    slices = np.asarray(basis.forward(probe))
-    if slices.shape[1:] != probe.shape[1:]:
+    probe = placed(np.random.default_rng(0).standard_normal((n, m + 1, m)), like)
+    xp = namespace(probe)
+    slices = basis.forward(probe)
+    if tuple(slices.shape[1:]) != tuple(probe.shape[1:]):
         return given
-    own = np.asarray(basis.forward(np.eye(n)[:, :, None]))[:, :, 0]
-    lengths = np.linalg.norm(own, axis=1)
-    if not lengths.all():
+    own = basis.forward(xp.eye(n, dtype=xp.float64, device=device(probe))[:, :, None])[:, :, 0]
+    lengths = xp.linalg.vector_norm(own, axis=1)
+    if not bool(xp.all(lengths > 0)):
         return given
-    scales = lengths / np.sqrt(np.asarray(basis.slice_weights_, dtype=np.float64))
+    scales = lengths / placed(np.sqrt(np.asarray(basis.slice_weights_, dtype=np.float64)), like)
     own /= scales[:, None]
-    parts = [own.real, own.imag] if np.iscomplexobj(own) else [own]
-    matrix = np.concatenate(parts)
+    is_complex = xp.isdtype(own.dtype, "complex floating")
+    matrix = xp.concat([xp.real(own), xp.imag(own)]) if is_complex else xp.asarray(own, copy=True)
     # Imaginary parts of slices that are real.
-    matrix[np.einsum("ij,ij->i", matrix, matrix) < 0.5] = 0
-    kept = matrix.any(axis=1)
-    rotated = np.tensordot(matrix, probe, 1)
-    coefficients = np.concatenate([slices.real, slices.imag] if len(parts) == 2 else [slices])
-    coefficients /= np.tile(scales, len(parts))[:, None, None]
+    matrix[sum_of_squares(matrix) < 0.5] = 0
+    kept = xp.any(matrix != 0, axis=1)
+    rotated = xp.tensordot(matrix, probe, axes=1)
+    coefficients = slices / scales[:, None, None]
+    if is_complex:
+        coefficients = xp.concat([xp.real(coefficients), xp.imag(coefficients)])
     if not (
-        _close(matrix @ matrix.T, np.diag(kept.astype(np.float64)))
+        _close(matrix @ matrix.T, xp.diag(xp.astype(kept, xp.float64)))
         and _close(coefficients, rotated)
-        and _close(np.asarray(basis.inverse(slices)), np.tensordot(matrix.T, rotated, 1))
+        and _close(basis.inverse(slices), xp.tensordot(matrix.T, rotated, axes=1))
     ):
         return given
-    if (missing := n - int(kept.sum())) > 0:
-        if len(parts) == 2:
+    if int(xp.sum(kept)) < n:
+        if is_complex:
             return given
-        beside = qr(matrix.T, check_finite=False)[0][:, -missing:]
-        matrix = np.concatenate([matrix, beside.T])
-    return SpectralFrame(matrix, len(parts), scales)
+        matrix = xp.concat([matrix, vectors_beside(matrix.T).T])
+    return SpectralFrame(matrix, 2 if is_complex else 1, scales)
 
 
-def _close(array: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-    return bool(np.max(np.abs(array - other)) < _ORTHOGONAL)
+def _close(array: Array, other: Array) -> bool:
+    return bool(namespace(array).max(abs(array - other)) < _ORTHOGONAL)
 
 
-def _squares(tensor: NDArray[np.float64]) -> NDArray[np.float64]:
+def _squares(tensor: Array) -> Array:
     """Return the sum of squares of each view."""
-    flat = tensor.reshape(len(tensor), -1)
-    return np.asarray(np.einsum("ij,ij->i", flat, flat))
+    return sum_of_squares(tensor.reshape(tensor.shape[0], -1))

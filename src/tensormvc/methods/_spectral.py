@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from .._ops import Array, is_tensor, namespace
 
-def spectral_embedding(affinity: NDArray[np.float64], n_components: int) -> NDArray[np.float64]:
+
+def spectral_embedding(affinity: Array, n_components: int) -> Array:
     """Return the leading eigenvectors of D^{-1/2} S D^{-1/2}, rows at unit length.
 
     Parameters
     ----------
-    affinity : ndarray of shape (n, n)
-        S, symmetric; it is overwritten.
+    affinity : array of shape (n, n)
+        S, symmetric, NumPy's or PyTorch's on any device; it is overwritten.
     n_components : int
         How many.
 
     Returns
     -------
-    ndarray of shape (n, n_components)
+    array of shape (n, n_components)
     """
-    n = len(affinity)
-    degrees = affinity.sum(axis=1)
-    scale = np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
+    xp = namespace(affinity)
+    n = affinity.shape[0]
+    degrees = xp.sum(affinity, axis=1)
+    linked = degrees > 0
+    scale = xp.where(linked, 1 / xp.sqrt(xp.where(linked, degrees, xp.ones_like(degrees))), xp.zeros_like(degrees))
     affinity *= scale[:, None]
     affinity *= scale
-    _, vectors = eigh(affinity, subset_by_index=[n - n_components, n - 1], overwrite_a=True, check_finite=False)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors[:, ::-1] / np.where(lengths > 0, lengths, 1))
+    if is_tensor(affinity):
+        vectors = xp.linalg.eigh(affinity)[1][:, n - n_components :]
+    else:
+        _, vectors = eigh(affinity, subset_by_index=[n - n_components, n - 1], overwrite_a=True, check_finite=False)
+    lengths = xp.linalg.vector_norm(vectors, axis=1, keepdims=True)
+    return xp.flip(vectors, axis=1) / xp.where(lengths > 0, lengths, xp.ones_like(lengths))
