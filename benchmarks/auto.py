@@ -20,7 +20,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 import tensormvc as tm
-from tensormvc import selection
+from tensormvc import auto, selection
+from tensormvc._consensus import cluster_embedding, consensus_embedding
+from tensormvc._evidence import gather_evidence
+from tensormvc._sample_random import SampleRandom
 from tensormvc._views import as_views
 from tensormvc.bench._methods import BASELINES
 from tensormvc.penalties import ETR
@@ -67,6 +70,31 @@ def pool(n_clusters, device):
         for graph in ("sim", "sum")
         for alpha in (0.01, 0.1, 0.5, 2.0, 10.0)
     }
+
+
+def variants(model, views, n_clusters):
+    """Yield labels under other constants than the front door's, each changed by itself, from the members of one fit."""
+    members = model.report_.members
+    samples = SampleRandom(gather_evidence(views).rows(slice(0, len(model.landmarks_))).views, 0)
+    scores = np.array([member.score for member in members])
+    fewer, more = f", {n_clusters} frequencies", f", {int(auto._MORE_FREQUENCIES * n_clusters) + 1} frequencies"
+    chosen = {
+        "as it is": (auto._TEMPERATURE, ""),
+        "temperature 0.02": (0.02, ""),
+        "temperature 0.1": (0.1, ""),
+        "equal weights": (np.inf, ""),
+        "10 neighbours only": (auto._TEMPERATURE, "20 neighbours"),
+        "20 neighbours only": (auto._TEMPERATURE, "10 neighbours"),
+        "as many frequencies as clusters only": (auto._TEMPERATURE, more),
+        "a third more frequencies only": (auto._TEMPERATURE, fewer),
+    }
+    for variant, (temperature, left_out) in chosen.items():
+        kept = [i for i, member in enumerate(members) if not left_out or left_out not in member.name]
+        weights = np.exp((scores[kept] / scores[kept].max() - 1) / temperature)
+        embedding = consensus_embedding([members[i].labels for i in kept], weights, n_clusters)
+        labels = np.empty(views.n_samples, dtype=int)
+        labels[model.landmarks_] = cluster_embedding(embedding, n_clusters, samples)
+        yield variant, labels
 
 
 class Store:
@@ -123,6 +151,8 @@ def run(store, name, folder, args):
             labels[model.landmarks_] = member.labels
             judge.measure(store, name, f"member: {member.name}", "member", labels, 0.0)
         judge.measure(store, name, "MultiViewClustering", "auto", model.labels_, seconds)
+        for variant, labels in variants(model, as_views(views, unit=False), c):
+            judge.measure(store, name, f"variant: {variant}", "variant", labels, 0.0)
     pipelines = {f"baseline: {key}": (10**9, BASELINES[key].cluster, list) for key in FIXED}
     pipelines |= reference_pipelines(args.most_tensor, args.most_anchors, args.device)
     for pipeline, (most, cluster, scale) in pipelines.items():
@@ -187,6 +217,7 @@ def tables(store):
         )
     means = [f"**{np.mean(values):.1f}**" for values in (ours, oracle, simple)]
     print(f"| **mean** | {means[0]} | {means[1]} | | {means[2]} ({best_fixed}) |")
+    leave_one_out(store, names)
     print("\nOf the members and references:")
     judge_criteria(store, names, ("member", "reference"), FROM_GRAPHS)
     print("\nOf one pool of estimators:")
@@ -195,6 +226,21 @@ def tables(store):
     for name in names:
         if (row := of.get((name, "number of clusters"))) is not None:
             print(f"| {name} | {row['kind'].split()[1]} | {row['ACC']} |")
+
+
+def leave_one_out(store, names):
+    """Print what the constants are worth, and what they give where each data set has no say in them."""
+    rows = {(row["dataset"], row["pipeline"]): float(row["ACC"]) for row in store.rows if row["kind"] == "variant"}
+    found = list(dict.fromkeys(pipeline for _, pipeline in rows))
+    if not found or any((name, variant) not in rows for name in names for variant in found):
+        return
+    accuracy = np.array([[rows[name, variant] for name in names] for variant in found])
+    print("\n| constants | mean ACC |\n|---|---|")
+    for variant, values in zip(found, accuracy, strict=True):
+        print(f"| {variant.removeprefix('variant: ')} | {values.mean():.2f} |")
+    others = accuracy.sum(axis=1, keepdims=True) - accuracy
+    held_out = [accuracy[np.argmax(others[:, i]), i] for i in range(len(names))]
+    print(f"| the best on the other {len(names) - 1} data sets, for each | {np.mean(held_out):.2f} |")
 
 
 def judge_criteria(store, names, kinds, criteria):

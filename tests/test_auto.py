@@ -167,7 +167,8 @@ def test_counts_are_weighed_by_rarity_and_text_is_kept_sparse():
         # A few logarithms and a norm over 400 features.
         np.testing.assert_allclose(scaled.toarray(), expected, rtol=1e-12, atol=1e-14)
     assert "root" not in _normalisations.suitable_normalisations(rng.normal(size=(5, 3)))
-    assert _normalisations.usual_normalisation(rng.normal(size=(5, 3))) == "z-score-unit"
+    assert _normalisations.usual_normalisation(rng.normal(size=(5, 3))) == "z-score"
+    assert _normalisations.usual_normalisation(rng.normal(size=(5, 30))) == "z-score-unit"
 
 
 @pytest.mark.parametrize("name", _normalisations.NORMALISATIONS)

@@ -14,6 +14,8 @@ from ._ops import is_sparse
 
 # Up to this share of values that are not zero a view is worked on as a sparse matrix, and zero means "absent".
 _SPARSE_UP_TO = 0.1
+# Of few features, the length of a sample is as much of what it is as its direction.
+_FEW_FEATURES = 10
 
 
 def _dense(scale: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -73,7 +75,9 @@ def usual_normalisation(view: Any) -> str:
     suitable = suitable_normalisations(view)
     if "tf-idf" in suitable:
         return "tf-idf"
-    return "unit" if is_sparse(view) else "z-score-unit"
+    if is_sparse(view):
+        return "unit"
+    return "z-score" if view.shape[1] < _FEW_FEATURES else "z-score-unit"
 
 
 def normalised(view: Any, name: str) -> Any:

@@ -163,7 +163,7 @@ def select_model(
         The views that they were fitted to.
     criterion : str, default="neighbour-information"
         "neighbour-information": what a neighbour's cluster tells about a sample's, over all views; the default, for
-        the reasons in docs/selection.md. "modularity": links inside clusters beyond chance, over all views.
+        the reasons in docs/without_labels.md. "modularity": links inside clusters beyond chance, over all views.
         "held-out-view": how well each view alone, by the votes of its neighbours, predicts the labels.
         "stability": agreement with fits to 80 % of the samples. "silhouette": in the estimator's ``embedding_``.
     view_sizes : sequence of int, optional

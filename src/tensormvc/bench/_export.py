@@ -29,18 +29,30 @@ def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def figures_csv(results: PlanResults) -> str:
-    """Return mean and standard deviation of every metric, with a column more where there are several shuffle rates."""
+    """Return mean and standard deviation of every metric, with a column more where there are several shuffle rates.
+
+    A plan about seconds has them among its metrics: of the whole fit, and of building its transform.
+    """
     several = len(results.plan.shuffle_rates) > 1
     rows = [
         (
-            *(one.cell.dataset, one.cell.method, one.cell.transform, metric, one.selection),
-            *(number(one.mean(metric)), number(one.std(metric))),
+            *(one.cell.dataset, one.cell.method, one.cell.transform, metric, one.selection, number(mean), number(std)),
             *([f"{one.cell.rate:g}"] if several else []),
         )
         for one in results.selected
-        for metric in METRICS
+        for metric, mean, std in [
+            *((metric, one.mean(metric), one.std(metric)) for metric in METRICS),
+            *(_seconds(one) if results.plan.paper == "runtime" else []),
+        ]
     ]
     return _csv([*_COLUMNS, *(["shuffle_rate"] if several else [])], rows)
+
+
+def _seconds(one: Selected) -> list[tuple[str, float, None]]:
+    found: list[tuple[str, float, None]] = [("seconds", one.seconds, None)]
+    if one.transform_seconds is not None:
+        found.append(("seconds of the transform", one.transform_seconds, None))
+    return found
 
 
 def settings_csv(plans: Sequence[PlanResults]) -> str:
