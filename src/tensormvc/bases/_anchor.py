@@ -11,8 +11,10 @@ from array_api_compat import device
 from numpy.typing import NDArray
 
 from .. import _ops
+from .._executors import row_blocks
 from .._ops import Array
-from .._views import Views, as_views, row_blocks
+from .._scratch import is_on_disk
+from .._views import Views, as_views
 from ..graphs import anchor_graph, bkhk, inverse_root_degrees, refuse_missing
 from ._base import ConvertedMatrix
 from ._graph import DataBasis
@@ -29,8 +31,8 @@ class AGFT(DataBasis):
     formed: with a sparse n × k_a graph of k entries a row, a transform costs O(n·k) instead of O(n·k_a) for
     each column of the tensor.
 
-    Memory: 12 n·k bytes for the graph and 16 k_a² for the spectrum; a transform of n rows of p numbers adds at
-    most 32 blocks of k_a × p.
+    Memory: 12 n·k bytes for the graph and 16 k_a² for the spectrum; a transform of n rows of p numbers adds
+    32 blocks of k_a × p, or one for each 16 384 rows.
 
     Parameters
     ----------
@@ -91,7 +93,7 @@ class AGFT(DataBasis):
         """
         if sample_graph is not None:
             raise ValueError("AGFT builds its own graph to anchors: use GFT with a sample_graph of your own")
-        made = as_views(views)
+        made = as_views(views, keep_on_disk=True)
         depth = self._depth(made.n_samples, n_clusters)
         if isinstance(self.n_neighbors, bool) or not isinstance(self.n_neighbors, int | np.integer):
             raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}")
@@ -99,7 +101,7 @@ class AGFT(DataBasis):
             raise ValueError(f"n_clusters must be a whole number >= 1, got {n_clusters!r}")
         refuse_missing(made, "AGFT")
         # In single precision rounding would decide who is in which half.
-        parts = [_ops.in_double(array) for array in made.arrays]
+        parts = [array if is_on_disk(array) else _ops.in_double(array) for array in made.arrays]
         anchors = bkhk(parts, depth, made.probes(1)[:, 0])
         graph = anchor_graph(parts, anchors, min(self.n_neighbors, 2**depth - 1))
         self.n_anchors_: int = 2**depth

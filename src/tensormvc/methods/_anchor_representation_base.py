@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .._kmeans import kmeans
 from .._ops import on_host
 from .._sample_random import SampleRandom
+from .._scratch import is_on_disk
 from .._validation import check_memory
 from .._views import Views
 from ._admm import Schedule
@@ -35,32 +36,38 @@ class AnchorRepresentationClusterer(TensorClusterer):
     }
 
     def _as_views(self, views: Any) -> Views:
-        return self._working_views(views, device=self.device)
+        return self._working_views(views, device=self.device, by_blocks=True)
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
         n_latent = self.n_latent or _LATENT_PER_CLUSTER * self.n_clusters
         n, m = views.n_samples, views.n_views
+        kept = sum(min(array.shape) for array in views.arrays if not is_on_disk(array))
         # Z, J, W and the slices; the residuals; the Gram matrix of the embedding.
         check_memory(
-            32 * n * n_latent * m + 8 * n * sum(min(array.shape) for array in views.arrays) + 16 * (n_latent * m) ** 2,
+            32 * n * n_latent * m + 8 * n * kept + 16 * (n_latent * m) ** 2,
             f"{type(self).__name__} with n_latent={n_latent} on {n} samples in {m} views",
             "take a smaller n_latent; twice the number of clusters is the default",
             views.arrays[0],
         )
         basis = self._fit_basis(views, seed, sample_graph)
         penalty, ridge = self._penalty_and_ridge()
+        rows = views.rows
         parts = [narrowed(array) for array in views.arrays]
-        anchors = [principal_anchors(part, n_latent, views) for part in parts]
-        solver = AnchorRepresentation(parts, basis, penalty, alpha=self.alpha, ridge=ridge, anchors=anchors)
-        single = solver.single_precision
+        rows.hold(x=parts)
+        # A type of PyTorch has no equal of NumPy's.
+        single = all(str(part.dtype).endswith("float32") for part in parts)
+        anchors = [principal_anchors(views, v, n_latent, part.shape[1]) for v, part in enumerate(parts)]
+        solver = AnchorRepresentation(
+            rows, basis, penalty, alpha=self.alpha, ridge=ridge, anchors=anchors, single_precision=single
+        )
         caps = {"mu": _SINGLE_CAP, "rho": _SINGLE_CAP} if single else {"mu": 1e11, "rho": 1e13}
         self._run(solver.step, Schedule({"mu": 1e-4, "rho": 1e-4}, caps), single_precision=single)
         if self.keep == "all":
             self.representation_ = views.to_given_order(np.ascontiguousarray(on_host(solver.representation)))
-        embedding = solver.embedding(self.n_clusters)
-        self.embedding_ = views.to_given_order(on_host(embedding))
-        del solver
-        return kmeans(embedding, self.n_clusters, n_init=_RESTARTS, random=SampleRandom(views, seed))[0]
+        solver.embed(self.n_clusters)
+        solver.close()
+        self.embedding_ = views.to_given_order(on_host(rows["embedding"]))
+        return kmeans(rows["embedding"], self.n_clusters, n_init=_RESTARTS, random=SampleRandom(views, seed))[0]
 
     @abstractmethod
     def _penalty_and_ridge(self) -> tuple[Any, float]:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from .._validation import random_seed
 from .._views import Views, as_views
-from ..bases import ViewFFT, make_basis
+from ..bases import AGFT, ViewFFT, make_basis
 from ..graphs import check_sample_graph, permuted_graph
 from ._admm import Step, run_admm
 
@@ -129,7 +129,8 @@ class TensorClusterer(MultiViewClusterer):
         # A method that computes where the views are says so.
         return self._working_views(views).on_host()
 
-    def _working_views(self, views: Any, device: Any = None) -> Views:
+    def _working_views(self, views: Any, *, device: Any = None, by_blocks: bool = False) -> Views:
+        """Return the views as the basis needs them; a method that works by blocks of rows leaves them on disk."""
         basis = make_basis("agft" if isinstance(self.basis, str) and self.basis == "auto" else self.basis)
         return as_views(
             views,
@@ -138,6 +139,7 @@ class TensorClusterer(MultiViewClusterer):
             canonical=getattr(basis, "adapts_to_data", False) or isinstance(basis, ViewFFT),
             keep_view_order=isinstance(basis, ViewFFT),
             device=device,
+            keep_on_disk=by_blocks and isinstance(basis, AGFT),
         )
 
     def _fit_basis(self, views: Views, seed: int, sample_graph: Any) -> Any:
