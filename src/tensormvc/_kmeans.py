@@ -97,7 +97,8 @@ def _measure(rows: Part) -> Array:
 
 
 def _width(centres: list[Array]) -> int:
-    return int(max(centres[0].shape))
+    """Return what makes pieces of a few megabytes: distances inside them are computed by smaller ones."""
+    return max(1, int(centres[0].shape[1]) // 32)
 
 
 def _squared_distances(points: Array, squares: Array, centres: Array) -> Array:
@@ -186,7 +187,7 @@ def _lloyd(rows: Any, centres: list[Array], slack: float) -> list[Array]:
     xp = namespace(centres[0])
     for name, dtype in (("own", "int64"), ("upper", "float64"), ("lower", "float64")):
         rows.full_list(name, len(centres), dtype=dtype)
-    totals = rows.sum(_assign, centres)
+    totals = rows.sum(_assign, centres, width=_width(centres))
     active = list(range(len(centres)))
     centres = list(centres)
     for _ in range(_MAX_ITER):
@@ -202,7 +203,7 @@ def _lloyd(rows: Any, centres: list[Array], slack: float) -> list[Array]:
         active = [r for r in active if moves[r] is not None]
         if not active:
             break
-        changes = rows.sum(_reassign, centres, moves, slack)
+        changes = rows.sum(_reassign, centres, moves, slack, width=_width(centres))
         for r in active:
             totals[r] = [totals[r][0] + changes[r][1], totals[r][1] + changes[r][2]]
         active = [r for r in active if int(changes[r][0])]
@@ -215,7 +216,7 @@ def _refill(rows: Any, r: int, empty: int, totals: list[Array], centres: list[Ar
     With fewer places than clusters, some stay at the place of others.
     """
     counts, sums = totals
-    distance, old, where, point = rows.reduce(_farthest, _farther, r, centres[r], counts)
+    distance, old, where, point = rows.reduce(_farthest, _farther, r, centres[r], counts, width=_width(centres))
     counts[old], counts[empty] = counts[old] - 1, 1
     sums[old], sums[empty] = sums[old] - point, point
     centres[r] = namespace(sums).asarray(centres[r], copy=True)

@@ -47,7 +47,7 @@ _MIX = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
 _BLOCK = 1 << 16
 _DEVICE_BLOCK = 1 << 25
 # Elements of a view on disk that are read at a time.
-_DISK_BLOCK = 1 << 21
+_DISK_BLOCK = 1 << 20
 # Width of the cosines that `Views.probes` takes of the unit-length samples.
 _PROBE_FREQUENCY = 3.0
 

@@ -172,11 +172,11 @@ def watch():
 
 warnings.simplefilter("ignore")
 views = [np.load(path, mmap_mode="r") for path in sys.argv[2:]]
-tm.ESTMC(2, tm.AGFT(4, 3), n_latent=4, max_iter=1).fit([np.asarray(view[:500]) for view in views])
+tm.ESTMC(2, tm.AGFT(2, 1), n_latent=4, max_iter=1).fit([np.asarray(view[:500]) for view in views])
 done, peak, before = [], [0], anonymous()
 thread = threading.Thread(target=watch)
 thread.start()
-model = getattr(tm, sys.argv[1])(2, tm.AGFT(4, 3), random_state=0, max_iter=3)
+model = getattr(tm, sys.argv[1])(2, tm.AGFT(2, 1), random_state=0, max_iter=2)
 if sys.argv[1] == "TLRLF4MVC":
     model.set_params(n_kernel_anchors=8)
 else:
@@ -189,9 +189,12 @@ print(peak[0] - before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("name", ["ESTMC", "TLRLF4MVC"])
-def test_views_on_disk_are_never_in_memory(name, tmp_path):
-    n, d = 60_000, 400
+@pytest.mark.parametrize(
+    ("name", "n", "d"),
+    [("ESTMC", 30_000, 400), pytest.param("TLRLF4MVC", 6000, 3000, marks=pytest.mark.slow)],
+)
+def test_views_on_disk_are_never_in_memory(name, n, d, tmp_path):
+    """Beside a few blocks of rows there are some hundred bytes a sample, with TLRLF4MVC a few thousand."""
     rng = np.random.default_rng(0)
     paths = [tmp_path / f"{v}.npy" for v in range(3)]
     for path in paths:
@@ -200,4 +203,4 @@ def test_views_on_disk_are_never_in_memory(name, tmp_path):
             view[lo : lo + 1000] = rng.standard_normal((1000, d), dtype=np.float32) + 3 * (np.arange(1000) % 2)[:, None]
     views = 3 * 4 * n * d
     found = subprocess.run([sys.executable, "-c", MEMORY, name, *paths], capture_output=True, text=True, check=True)
-    assert int(found.stdout) < views / 3
+    assert int(found.stdout) < views / 2

@@ -62,7 +62,8 @@ class DistanceBlocks:
         largest = max(float(self.squares.max()), float(self.other_squares.max()), np.finfo(np.float64).tiny)
         self.scale = largest if scale is None else scale
         room = _DEVICE_BLOCK_BYTES if is_tensor(self.squares) else _BLOCK_BYTES
-        self.rows_at_once = max(1, room // (8 * len(self.other_squares)))
+        widest = max(len(self.other_squares), *(part.shape[1] for part in parts))
+        self.rows_at_once = max(1, room // (8 * widest))
 
     def block(self, start: int, stop: int) -> Array:
         """Return the squared distances of samples start to stop, (stop − start, k), never negative."""

@@ -39,7 +39,9 @@ class TLRLF4MVC(TensorClusterer):
     and the basis. With "agft" and many samples, none of that: every iterate lies in the span of a few thousand columns,
     in whose coordinates the rounds run, at a cost that does not depend on the number of samples. Then 2 KB a sample for
     the columns of the transform (8 bytes an anchor of it), 2 KB for codes and starts, and 16 bytes a feature; the
-    samples are read a few times, in blocks of rows, in O(n).
+    samples are read a few times, in blocks of rows, in O(n). Views on disk (`numpy.memmap`, and what
+    `tensormvc.datasets.load_views` leaves there) stay there: the 16 bytes a feature are then in temporary files, in the
+    folder that ``TMPDIR`` names.
 
     Parameters
     ----------
