@@ -8,6 +8,7 @@ arrays it looks at and which it changes, so that it runs as well where a block o
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -89,7 +90,48 @@ def on_block(
     return total
 
 
-class InMemory:
+class Executor(ABC):
+    """What runs work on the rows of named arrays.
+
+    Attributes
+    ----------
+    distributed : bool
+        Whether the rows are those of other processes, so that nothing of their number may be asked for.
+    n_rows : int
+        Number of samples.
+    """
+
+    distributed = False
+    n_rows: int
+
+    @abstractmethod
+    def reduce(self, work: Work, join: Join, *small: Any, width: int = 1) -> Any:
+        """Join what `work` returns for the pieces, in their order; nothing is None, to which `join` adds the first."""
+
+    def each(self, work: Work, *small: Any, width: int = 1) -> None:
+        """Do row-local work on every piece.
+
+        Parameters
+        ----------
+        work : function of a `Part` and of small arguments
+            What is done, marked by `row_work`.
+        *small : objects
+            The arguments.
+        width : int
+            Numbers of a row that are worked on together.
+        """
+        self.reduce(work, _nothing, *small, width=width)
+
+    def sum(self, work: Work, *small: Any, width: int = 1) -> Any:
+        """Add up what `work` returns for every piece, in their order; lists are added entry by entry."""
+        return self.reduce(work, added, *small, width=width)
+
+    def max(self, work: Work, *small: Any, width: int = 1) -> Any:
+        """Return the largest of what `work` returns for the pieces, entry by entry if these are lists."""
+        return self.reduce(work, larger, *small, width=width)
+
+
+class InMemory(Executor):
     """Row blocks in this process: NumPy's by all threads, PyTorch's one after the other.
 
     A block is worked on in pieces that the cache can hold. Blocks and pieces, and with them the rounding of sums,
@@ -101,11 +143,9 @@ class InMemory:
         Where the rows are.
     """
 
-    distributed = False
-
     def __init__(self, like: Any) -> None:
         self.tensors = is_tensor(like)
-        self.n_rows: int = like.shape[0]
+        self.n_rows = like.shape[0]
         self._like = like if self.tensors else np.empty(0)
         self.blocks = [slice(0, self.n_rows)] if self.tensors else list(row_blocks(self.n_rows))
         self._fields: dict[str, Any] = {}
@@ -156,31 +196,13 @@ class InMemory:
         for name in names:
             self._fields.pop(name, None)
 
+    def make(self, name: str, work: Work, *small: Any) -> None:
+        """Let what `work` returns for many rows at once, something with as many rows, join the arrays."""
+        self._fields[name] = work(Part(self._fields, slice(0, self.n_rows)), *small)
+
     def place(self, values: NDArray[Any]) -> Any:
         """Put a small array of NumPy's where the rows are."""
         return placed(values, self._like)
-
-    def each(self, work: Work, *small: Any, width: int = 1) -> None:
-        """Do row-local work on every piece.
-
-        Parameters
-        ----------
-        work : function of a `Part` and of small arguments
-            What is done, marked by `row_work`.
-        *small : objects
-            The arguments.
-        width : int
-            Numbers of a row that are worked on together.
-        """
-        self.reduce(work, _nothing, *small, width=width)
-
-    def sum(self, work: Work, *small: Any, width: int = 1) -> Any:
-        """Add up what `work` returns for every piece, in their order; lists are added entry by entry."""
-        return self.reduce(work, added, *small, width=width)
-
-    def max(self, work: Work, *small: Any, width: int = 1) -> Any:
-        """Return the largest of what `work` returns for the pieces, entry by entry if these are lists."""
-        return self.reduce(work, larger, *small, width=width)
 
     def reduce(self, work: Work, join: Join, *small: Any, width: int = 1) -> Any:
         """Join what `work` returns for the pieces, in their order; nothing is None, to which `join` adds the first."""

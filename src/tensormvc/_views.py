@@ -39,6 +39,8 @@ from ._ops import (
 from ._scratch import LAZY_BYTES, scratch_array
 from ._validation import plain_array
 
+# Row, column and value of the first entry of a block that is not finite, and how many there are.
+Wrong = tuple[int, int, float, int]
 # Hashes are computed in signed integers, whose products wrap around in every array library.
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 _MISSING = 0xD1B54A32D192ED03 - 2**64
@@ -88,6 +90,29 @@ def _terms(values: Any, column_keys: Any) -> Any:
     terms = _mix(bits + column_keys)
     terms *= values != 0
     return terms
+
+
+def content_of(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what some rows of a view hold, whatever their order; it adds up, and is to be mixed in the end.
+
+    It tells the views apart without their position.
+    """
+    return np.asarray(_mix(hashes.copy()).sum(keepdims=True))
+
+
+def mixed(contents: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the content of a whole view from the sum of those of its rows."""
+    return np.asarray(_mix(contents.copy()))
+
+
+def order_of_views(contents: list[NDArray[np.int64]], forms: list[Any]) -> list[int]:
+    """Return the order of the views that their contents decide; equal ones are told apart by their form."""
+    return sorted(range(len(contents)), key=lambda v: (int(contents[v].view(np.uint64)[0]), forms[v]))
+
+
+def keys_of(hashes: list[NDArray[np.int64]], contents: list[NDArray[np.int64]]) -> NDArray[np.uint64]:
+    """Return the keys of samples from the hashes of their rows and the contents of the views."""
+    return np.asarray(sum(_mix(h ^ content) for h, content in zip(hashes, contents, strict=True))).view(np.uint64)
 
 
 @dataclass(frozen=True)
@@ -168,6 +193,20 @@ class Views:
         return rows
 
     @property
+    def single_precision(self) -> bool:
+        """Whether all views are."""
+        # A type of PyTorch has no equal of NumPy's.
+        return all(str(array.dtype).endswith("float32") for array in self.arrays)
+
+    def given(self, name: str) -> Any:
+        """Return an array that the rows hold, in the order of the input and with NumPy."""
+        return self.to_given_order(np.ascontiguousarray(on_host(self.rows[name])))
+
+    def close(self, *, failed: bool = False) -> None:
+        """Let go of what the executor holds beside the views."""
+        self.__dict__.pop("rows", None)
+
+    @property
     def widths(self) -> list[int]:
         """Numbers of features."""
         return [array.shape[1] for array in self.arrays]
@@ -219,18 +258,18 @@ def as_float64(array: Any) -> Any:
 
 def view_sizes_of(views: Any) -> tuple[int, int]:
     """Return (n_samples, n_views) of any input, without a look at its values."""
-    parts, names, _ = _collect(views, None)
+    parts, names, _ = collect(views, None)
     for part, name in zip(parts, names, strict=True):
         if len(shape := getattr(part, "shape", (0, 0))) != 2:
             raise ValueError(f"{name} has shape {tuple(shape)}; expected (n_samples, n_features)")
     lengths = [part.shape[0] if hasattr(part, "shape") else len(part) for part in parts]
-    _check_lengths(lengths, names)
+    check_lengths(lengths, names)
     if lengths[0] == 0:
         raise ValueError("the views have no samples")
     return lengths[0], len(parts)
 
 
-def _check_lengths(lengths: list[int], names: list[str]) -> None:
+def check_lengths(lengths: list[int], names: list[str]) -> None:
     if len(set(lengths)) > 1:
         sizes = ", ".join(f"{name}: {length}" for name, length in zip(names, lengths, strict=True))
         raise ValueError(f"the views have different numbers of samples ({sizes}): every view needs a row for each")
@@ -276,7 +315,7 @@ def as_views(
     """
     if isinstance(views, Views):
         return views
-    parts, names, ids = _collect(views, view_sizes)
+    parts, names, ids = collect(views, view_sizes)
     if device is not None:
         device = torch_device(device)
     else:
@@ -289,7 +328,7 @@ def as_views(
         for part, name, stays in zip(parts, names, lazy, strict=True)
     ]
     lengths = [view.values.shape[0] for view in checked]
-    _check_lengths(lengths, names)
+    check_lengths(lengths, names)
     missing = np.column_stack([view.missing for view in checked])
     if missing.all(axis=1).any():
         row = int(np.flatnonzero(missing.all(axis=1))[0])
@@ -298,22 +337,18 @@ def as_views(
     hashes = [_row_hashes(view.values) if view.hashes is None else view.hashes for view in checked]
     for h, view in zip(hashes, checked, strict=True):
         h[view.missing] = _MISSING  # not what a row of zeros has
-    # What a view holds, whatever the order of its rows: tells the views apart without their position.
-    contents = [_mix(_mix(h.copy()).sum(keepdims=True)) for h in hashes]
+    contents = [mixed(content_of(h)) for h in hashes]
     view_order = list(range(len(parts)))
     if not keep_view_order:
-        # Equal contents in another form or type are told apart by it.
-        view_order.sort(
-            key=lambda v: (int(contents[v].view(np.uint64)[0]), is_sparse(checked[v].values), str(checked[v].dtype))
-        )
-    keys = sum(_mix(h ^ content) for h, content in zip(hashes, contents, strict=True)).view(np.uint64)
+        view_order = order_of_views(contents, [(is_sparse(view.values), str(view.dtype)) for view in checked])
+    keys = keys_of(hashes, contents)
     order = np.argsort(keys, kind="stable") if canonical else np.arange(lengths[0])
 
     def rows_of(v: int) -> Any:
         values, rank = checked[v].values, order if canonical else None
         if lazy[v]:
             return _rows_on_disk(checked[v], order, unit=unit)
-        return _unit_rows(values, rank) if unit else _ordered_rows(values, rank)
+        return unit_rows(values, rank) if unit else _ordered_rows(values, rank)
 
     arrays = tuple(rows_of(v) for v in view_order)
     return Views(
@@ -327,7 +362,7 @@ def as_views(
     )
 
 
-def _collect(views: Any, view_sizes: Sequence[int] | None) -> tuple[list[Any], list[str], NDArray[Any] | None]:
+def collect(views: Any, view_sizes: Sequence[int] | None) -> tuple[list[Any], list[str], NDArray[Any] | None]:
     """Return the parts of the input, aligned, with their names and the index of the samples."""
     if hasattr(views, "mod") and hasattr(views, "obs_names"):
         views = {name: _MuDataPart(part) for name, part in views.mod.items()}
@@ -343,7 +378,7 @@ def _collect(views: Any, view_sizes: Sequence[int] | None) -> tuple[list[Any], l
             # [[1, 2], [3, 4]] is one array.
             depth = _plain(views[0], "view 0").ndim
             if depth < 2:
-                return _collect(_plain(views, "the array"), view_sizes)
+                return collect(_plain(views, "the array"), view_sizes)
         names, parts = [f"view {v}" for v in range(len(views))], list(views)
     else:
         raise TypeError(f"views are a {type(views).__name__}: expected a list or dict of 2-D arrays, or one 2-D array")
@@ -467,23 +502,43 @@ def _is_on_disk(part: Any) -> bool:
 
 def _check_on_disk(part: Any, name: str) -> _Checked:
     """Look at a view on disk, block by block, as `_check_view` and `_row_hashes` do at one in memory."""
-    _check_kind(part, name)
+    check_kind(part, name)
     n = part.shape[0]
     missing, hashes = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.int64)
-    wrong: list[tuple[int, int, float]] = []
-    n_wrong = 0
+    wrong: list[Wrong] = []
     for rows, block in _blocks_on_disk(part):
-        finite = np.isfinite(block)
-        if not finite.all():
-            missing[rows] = np.isnan(block).all(axis=1)
-            found = np.argwhere(~finite & ~missing[rows, None])
-            n_wrong += len(found)
-            wrong += [(rows.start + i, j, block[i, j]) for i, j in found[:1].tolist()]
-            block[missing[rows]] = 0
-        hashes[rows] = _row_hashes(block)
-    if wrong:
-        _refuse(name, *wrong[0], n_wrong)
+        missing[rows], hashes[rows], found = look_at(block, rows.start)
+        wrong += found
+    refuse_wrong(wrong, name)
     return _Checked(part, missing, hashes)
+
+
+def look_at(block: NDArray[Any], first: int = 0) -> tuple[NDArray[np.bool_], NDArray[np.int64], list[Wrong]]:
+    """Return which rows of a block are missing, and set these to zero, the hashes of all, and what is wrong with it."""
+    missing = np.zeros(len(block), dtype=bool)
+    wrong: list[Wrong] = []
+    finite = np.isfinite(block)
+    if not finite.all():
+        missing = np.isnan(block).all(axis=1)
+        found = np.argwhere(~finite & ~missing[:, None])
+        if len(found):
+            i, j = found[0].tolist()
+            wrong = [(first + i, j, float(block[i, j]), len(found))]
+        block[missing] = 0
+    hashes = _row_hashes(block)
+    hashes[missing] = _MISSING  # not what a row of zeros has
+    return missing, hashes, wrong
+
+
+def refuse_wrong(wrong: list[Wrong], name: str) -> None:
+    """Raise if blocks of a view hold what is not finite."""
+    if wrong:
+        row, column, value, _ = wrong[0]
+        raise ValueError(
+            f"{name} contains NaN or infinity at row {row}, column {column} ({value}), and "
+            f"{sum(count for *_, count in wrong) - 1} more: impute or drop them; "
+            "a row that is NaN in the whole view is a missing view"
+        )
 
 
 def _blocks_on_disk(part: Any) -> Iterator[tuple[slice, NDArray[Any]]]:
@@ -492,8 +547,13 @@ def _blocks_on_disk(part: Any) -> Iterator[tuple[slice, NDArray[Any]]]:
     step = max(1, _DISK_BLOCK // d)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
-        block = np.array(part[rows], order="C", subok=False)
-        yield rows, block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
+        yield rows, floating(part[rows])
+
+
+def floating(block: Any) -> NDArray[Any]:
+    """Return a copy of a block of rows in float32 if it is that, in float64 else."""
+    made: NDArray[Any] = np.array(block, order="C", subok=False)
+    return made if made.dtype in (np.float32, np.float64) else made.astype(np.float64)
 
 
 def _rows_on_disk(view: _Checked, order: NDArray[np.intp], *, unit: bool) -> NDArray[Any]:
@@ -513,7 +573,7 @@ def _rows_on_disk(view: _Checked, order: NDArray[np.intp], *, unit: bool) -> NDA
         block[view.missing[rows]] = 0
         by_rank = np.argsort(rank[rows])
         ranks = rank[rows][by_rank]
-        block = _unit_rows(block, by_rank) if unit else block[by_rank]
+        block = unit_rows(block, by_rank) if unit else block[by_rank]
         cuts = [0, *np.searchsorted(ranks, starts[1:]), len(ranks)]
         for b, (first, last) in enumerate(itertools.pairwise(cuts)):
             room = slice(filled[b], filled[b] + last - first)
@@ -525,7 +585,7 @@ def _rows_on_disk(view: _Checked, order: NDArray[np.intp], *, unit: bool) -> NDA
     return made
 
 
-def _check_kind(part: Any, name: str) -> None:
+def check_kind(part: Any, name: str) -> None:
     """Refuse what is not a matrix of real numbers, or is empty."""
     kind = part.dtype.kind if hasattr(part.dtype, "kind") else ("c" if part.is_complex() else "f")
     if kind == "c":
@@ -545,6 +605,11 @@ def _check_kind(part: Any, name: str) -> None:
 
 def _check_view(part: Any, name: str, device: Any) -> _Checked:
     """Return a view as a floating matrix on a device, and which of its rows are missing (set to zero)."""
+    if hasattr(part, "__dask_graph__"):
+        raise TypeError(
+            f"{name} is a collection of Dask, on which ESTMC and ASRETR with the basis AGFT work: "
+            "bring it into memory with .compute() for anything else"
+        )
     if is_sparse(part):
         part = sp.csr_array(part)
         if not part.has_canonical_format:
@@ -559,7 +624,7 @@ def _check_view(part: Any, name: str, device: Any) -> _Checked:
             part = part.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name} holds objects that are not numbers: {error}") from None
-    _check_kind(part, name)
+    check_kind(part, name)
     n = part.shape[0]
     values = part.data if is_sparse(part) else part
     if is_sparse(part) or isinstance(part, np.ndarray):
@@ -589,7 +654,7 @@ def _blank_missing_rows(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
     wrong = np.argwhere(~finite & ~missing[:, None])
     if len(wrong):
         row, column = map(int, wrong[0])
-        _refuse(name, row, column, host[row, column], len(wrong))
+        refuse_wrong([(row, column, float(host[row, column]), len(wrong))], name)
     if not missing.any():
         return part, missing
     if is_sparse(part):
@@ -598,13 +663,6 @@ def _blank_missing_rows(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
     part = xp.asarray(part, copy=True)
     part[placed(missing, part)] = 0
     return part, missing
-
-
-def _refuse(name: str, row: int, column: int, value: float, count: int) -> None:
-    raise ValueError(
-        f"{name} contains NaN or infinity at row {row}, column {column} ({value}), and "
-        f"{count - 1} more: impute or drop them; a row that is NaN in the whole view is a missing view"
-    )
 
 
 def _tensor(part: Any, device: Any) -> Any:
@@ -621,7 +679,7 @@ def _ordered_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
     return part if order is None else part[placed(order, part) if is_tensor(part) else order]
 
 
-def _unit_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
+def unit_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
     """Return the rows in an order, each scaled to unit length; zero rows stay zero."""
     if is_sparse(part):
         part = part[order] if order is not None else part.copy()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kmeans import kmeans
+from .._kmeans import kmeans_of_rows
 from .._ops import on_host
 from .._sample_random import SampleRandom
 from .._scratch import is_on_disk
@@ -38,36 +38,46 @@ class AnchorRepresentationClusterer(TensorClusterer):
     def _as_views(self, views: Any) -> Views:
         return self._working_views(views, device=self.device, by_blocks=True)
 
-    def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
+    def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp] | None:
         n_latent = self.n_latent or _LATENT_PER_CLUSTER * self.n_clusters
         n, m = views.n_samples, views.n_views
-        kept = sum(min(array.shape) for array in views.arrays if not is_on_disk(array))
-        # Z, J, W and the slices; the residuals; the Gram matrix of the embedding.
-        check_memory(
-            32 * n * n_latent * m + 8 * n * kept + 16 * (n_latent * m) ** 2,
-            f"{type(self).__name__} with n_latent={n_latent} on {n} samples in {m} views",
-            "take a smaller n_latent; twice the number of clusters is the default",
-            views.arrays[0],
-        )
+        rows = views.rows
+        if not rows.distributed:
+            kept = sum(min(array.shape) for array in views.arrays if not is_on_disk(array))
+            # Z, J, W and the slices; the residuals; the Gram matrix of the embedding.
+            check_memory(
+                32 * n * n_latent * m + 8 * n * kept + 16 * (n_latent * m) ** 2,
+                f"{type(self).__name__} with n_latent={n_latent} on {n} samples in {m} views",
+                "take a smaller n_latent; twice the number of clusters is the default",
+                views.arrays[0],
+            )
         basis = self._fit_basis(views, seed, sample_graph)
         penalty, ridge = self._penalty_and_ridge()
-        rows = views.rows
-        parts = [narrowed(array) for array in views.arrays]
-        rows.hold(x=parts)
-        # A type of PyTorch has no equal of NumPy's.
-        single = all(str(part.dtype).endswith("float32") for part in parts)
-        anchors = [principal_anchors(views, v, n_latent, part.shape[1]) for v, part in enumerate(parts)]
+        if rows.distributed:
+            if max(views.widths) > n:
+                raise ValueError(f"{n} samples of {max(views.widths)} features are not for a cluster: call .compute()")
+            rows.alias("x", "views")
+            widths = views.widths
+        else:
+            rows.hold(x=[narrowed(array) for array in views.arrays])
+            widths = [part.shape[1] for part in rows["x"]]
+        single = views.single_precision
+        anchors = [principal_anchors(views, v, n_latent, width) for v, width in enumerate(widths)]
         solver = AnchorRepresentation(
             rows, basis, penalty, alpha=self.alpha, ridge=ridge, anchors=anchors, single_precision=single
         )
         caps = {"mu": _SINGLE_CAP, "rho": _SINGLE_CAP} if single else {"mu": 1e11, "rho": 1e13}
         self._run(solver.step, Schedule({"mu": 1e-4, "rho": 1e-4}, caps), single_precision=single)
         if self.keep == "all":
-            self.representation_ = views.to_given_order(np.ascontiguousarray(on_host(solver.representation)))
+            self.representation_ = views.given("z").transpose(0, 2, 1)
         solver.embed(self.n_clusters)
         solver.close()
-        self.embedding_ = views.to_given_order(on_host(rows["embedding"]))
-        return kmeans(rows["embedding"], self.n_clusters, n_init=_RESTARTS, random=SampleRandom(views, seed))[0]
+        rows.drop("x")
+        self.embedding_ = views.given("embedding")
+        random = SampleRandom(views, seed)
+        rows.alias("points", "embedding")
+        kmeans_of_rows(rows, self.n_clusters, n_init=_RESTARTS, random=random)
+        return None if rows.distributed else np.asarray(on_host(rows["labels"]))
 
     @abstractmethod
     def _penalty_and_ridge(self) -> tuple[Any, float]:
