@@ -97,7 +97,7 @@ class _Task:
         return fields | {alias: fields[name] for alias, name in self.aliases.items() if name in fields}
 
 
-def _run(task: _Task, partition: Partition, small: Sequence[Any], state: Any, *others: Any) -> list[Any]:
+def _run(partition: Partition, state: Any, *others: Any, task: _Task, small: Sequence[Any]) -> list[Any]:
     """Do work that changes nothing; return a result for each row block."""
     fields = task.seen(task.fields(len(partition), state, others))
     first = partition.start
@@ -110,7 +110,7 @@ def _run(task: _Task, partition: Partition, small: Sequence[Any], state: Any, *o
         ]
 
 
-def _change(task: _Task, partition: Partition, small: Sequence[Any], state: Any, *others: Any) -> Any:
+def _change(partition: Partition, state: Any, *others: Any, task: _Task, small: Sequence[Any]) -> Any:
     """Do work that changes the state; return the new one, and a result for each row block."""
     fields = task.fields(len(partition), state, ())
     for name in task.names:
@@ -118,10 +118,10 @@ def _change(task: _Task, partition: Partition, small: Sequence[Any], state: Any,
             array = fields[name]
             fields[name] = [part.copy() for part in array] if isinstance(array, list) else array.copy()
     changed = _Task(task.work, task.join, task.size, {}, frozenset(), task.aliases)
-    return fields, _run(changed, partition, small, (fields, None), *others)
+    return fields, _run(partition, (fields, None), *others, task=changed, small=small)
 
 
-def _make(task: _Task, partition: Partition, small: Sequence[Any], state: Any, *others: Any) -> dict[str, Any]:
+def _make(partition: Partition, state: Any, *others: Any, task: _Task, small: Sequence[Any]) -> dict[str, Any]:
     """Return what is made of all rows of a partition at once."""
     fields = task.seen(task.fields(len(partition), state, others))
     with one_thread():
@@ -272,19 +272,18 @@ class OnDask(Executor):
         with cluster_errors():
             if len(pickle.dumps(small)) > _SMALL:
                 small = self.client.submit(_same, small, key=_keys(work, "arguments", 1)[0], pure=False)
-            return [
-                self.client.submit(
+            return list(
+                self.client.map(
                     run,
-                    task,
-                    part,
-                    small,
-                    self._state[p] if needs_state else None,
-                    *(self._bundles[bundle][p] for bundle in bundles),
-                    key=key,
+                    self.parts,
+                    self._state if needs_state else [None] * len(self.parts),
+                    *(self._bundles[bundle] for bundle in bundles),
+                    task=task,
+                    small=small,
+                    key=_keys(work, "", len(self.parts)),
                     pure=False,
                 )
-                for p, (part, key) in enumerate(zip(self.parts, _keys(work, "", len(self.parts)), strict=True))
-            ]
+            )
 
 
 def _keys(work: Any, what: str, count: int) -> list[str]:

@@ -152,12 +152,13 @@ def _middle(rows: Any, extent: Any, half: NDArray[np.intp]) -> _Border:
     low, high = extent[0].copy(), np.nextafter(extent[1], np.inf)
     below = np.zeros(n_groups, dtype=np.intp)
     n_bins = max(16, _BINS // n_groups)
-    for _ in range(_REFINEMENTS):
+    every = np.arange(n_groups)
+    for _ in range(_REFINEMENTS if rows.n_rows > _FEW else 0):
         cuts = np.linspace(low, high, n_bins + 1, axis=1)
         cuts[:, 0], cuts[:, -1] = low, high
         counts = rows.sum(_histogram, cuts)
         upto = np.cumsum(counts, axis=1)
-        every, bin_ = np.arange(n_groups), np.argmax(upto >= (half - below)[:, None], axis=1)
+        bin_ = np.argmax(upto >= (half - below)[:, None], axis=1)
         below = below + upto[every, bin_] - counts[every, bin_]
         low, high = cuts[every, bin_], cuts[every, bin_ + 1]
         if counts[every, bin_].sum() <= _FEW or (high - low <= margin).all():

@@ -185,7 +185,14 @@ def tidy_labels(labels: NDArray[Any], views: Views) -> NDArray[np.intp]:
 
 def tidy_rows(rows: Any) -> None:
     """Tidy the "labels" of rows in the order of their "keys"."""
-    rows.each(_same_label, rows.reduce(_ends, _one_run, 1)["corrections"])
+    # Duplicates that go on from one stretch of rows to the next have the label of the first of them.
+    corrections, last_key, last_label = {}, None, None
+    for first, first_key, key, label, one in rows.reduce(_ends, _listed):
+        if first_key == last_key:
+            corrections[first] = last_label
+            label = last_label if one else label
+        last_key, last_label = key, label
+    rows.each(_same_label, corrections)
     count = 1 + int(rows.max(_largest_label))
     sizes, first = rows.reduce(_sizes, _add_sizes, count)
     number = np.empty(count, dtype=np.intp)
@@ -194,38 +201,15 @@ def tidy_rows(rows: Any) -> None:
 
 
 @row_work(reads="labels keys")
-def _ends(rows: Part, _: int) -> dict[str, Any]:
-    """Return the keys of the first and the last row, and which labels the duplicates of both should have."""
-    keys, labels = rows.keys, rows.labels
-    start = int(np.searchsorted(keys == keys[-1], True))
-    return {
-        "first": rows.first,
-        "keys": (keys[0], keys[-1]),
-        "labels": (labels[0], labels[start]),
-        "one": start == 0,
-        "corrections": {},
-    }
+def _ends(rows: Part) -> list[Any]:
+    """Return number and key of the first row, key of the last, label of the first with that key, if all rows have it."""
+    keys = rows.keys
+    start = int(np.argmax(keys == keys[-1]))
+    return [(rows.first, int(keys[0]), int(keys[-1]), int(rows.labels[start]), start == 0)]
 
 
-def _one_run(before: Any, after: Any) -> Any:
-    """Join two stretches of rows: duplicates that go on from one to the other have the label of the first."""
-    if before is None or before["keys"][1] != after["keys"][0]:
-        joined = after if before is None else {**before, "keys": (before["keys"][0], after["keys"][1])}
-        if before is not None:
-            joined["labels"] = (before["labels"][0], after["labels"][1])
-            joined["one"] = False
-            joined["corrections"] = before["corrections"] | after["corrections"]
-        return joined
-    label = before["labels"][1]
-    corrections = before["corrections"] | after["corrections"] | {after["first"]: label}
-    last = label if after["one"] else after["labels"][1]
-    return {
-        **before,
-        "keys": (before["keys"][0], after["keys"][1]),
-        "labels": (before["labels"][0], last),
-        "one": before["one"] and after["one"],
-        "corrections": corrections,
-    }
+def _listed(found: Any, more: list[Any]) -> list[Any]:
+    return more if found is None else [*found, *more]
 
 
 @row_work(reads="labels keys", writes="labels")
