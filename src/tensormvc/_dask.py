@@ -9,6 +9,7 @@ the order of the blocks. So nothing depends on the partitions, nor on which work
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import pickle
 import uuid
@@ -102,12 +103,9 @@ def _run(partition: Partition, state: Any, *others: Any, task: _Task, small: Seq
     fields = task.seen(task.fields(len(partition), state, others))
     first = partition.start
     with one_thread():
-        return [
-            on_block(
-                task.work, small, fields, slice(block.start - first, block.stop - first), task.size, task.join, first
-            )
-            for block in partition.blocks
-        ]
+        blocks = [slice(block.start - first, block.stop - first) for block in partition.blocks]
+        results = [on_block(task.work, small, fields, block, task.size, task.join, first) for block in blocks]
+        return [functools.reduce(task.join, results)] if task.work.exact else results  # type: ignore[attr-defined]
 
 
 def _change(partition: Partition, state: Any, *others: Any, task: _Task, small: Sequence[Any]) -> Any:

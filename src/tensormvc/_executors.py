@@ -41,11 +41,15 @@ def row_blocks(n_rows: int) -> Iterator[slice]:
         yield slice(start, min(start + size, n_rows))
 
 
-def row_work(reads: str, writes: str = "") -> Callable[[_AnyWork], _AnyWork]:
-    """Say which arrays, by their names, some work looks at and which it changes."""
+def row_work(reads: str, writes: str = "", *, exact: bool = False) -> Callable[[_AnyWork], _AnyWork]:
+    """Say which arrays, by their names, some work looks at and which it changes.
+
+    Results that are `exact`, such as counts, may be joined in any grouping: nothing of them is rounded.
+    """
 
     def mark(work: _AnyWork) -> _AnyWork:
         work.reads, work.writes = reads.split(), writes.split()  # type: ignore[attr-defined]
+        work.exact = exact  # type: ignore[attr-defined]
         return work
 
     return mark

@@ -20,7 +20,7 @@ _ROUNDS = 10
 # Share of the largest value up to which two values tie: above what rounding the samples to single precision does.
 TIE = 1e-6
 # Bins, of all groups together, into which values are counted.
-_BINS = 2**14
+_BINS = 2**12
 # Values that are looked at one by one.
 _FEW = 2**16
 _REFINEMENTS = 8
@@ -98,7 +98,7 @@ def _group_sums(rows: Part, which: list[int], members: Any) -> list[Any]:
     return [product.toarray() if is_sparse(product) else product for product in products]
 
 
-@row_work(reads="views group nearness", writes="nearness")
+@row_work(reads="views group nearness", writes="nearness", exact=True)
 def _measure(rows: Part, which: list[int], difference: list[Any], constant: Any) -> tuple[Any, Any]:
     """Set how much nearer each sample is to the second centre of its group; return the extent in every group."""
     views, group, nearness = rows.views, rows.group, rows.nearness
@@ -203,7 +203,7 @@ def _first_of(
     return places[rank < count[group]]
 
 
-@row_work(reads="group nearness")
+@row_work(reads="group nearness", exact=True)
 def _histogram(rows: Part, cuts: NDArray[np.float64]) -> NDArray[np.intp]:
     """Count the values between the cuts of their group."""
     group, values = rows.group, rows.nearness
@@ -219,13 +219,13 @@ def _histogram(rows: Part, cuts: NDArray[np.float64]) -> NDArray[np.intp]:
     return counts.reshape(-1, n_bins)
 
 
-@row_work(reads="group nearness")
+@row_work(reads="group nearness", exact=True)
 def _count_below(rows: Part, threshold: NDArray[np.float64]) -> NDArray[np.intp]:
     group = rows.group
     return np.bincount(group[rows.nearness < threshold[group]], minlength=len(threshold))
 
 
-@row_work(reads="group nearness ties")
+@row_work(reads="group nearness ties", exact=True)
 def _window(rows: Part, low: NDArray[np.float64], high: NDArray[np.float64]) -> list[Any]:
     """Return group, value, tie value and place of the samples whose values are between bounds."""
     group, values = rows.group, rows.nearness

@@ -186,7 +186,8 @@ def tidy_labels(labels: NDArray[Any], views: Views) -> NDArray[np.intp]:
 def tidy_rows(rows: Any) -> None:
     """Tidy the "labels" of rows in the order of their "keys"."""
     # Duplicates that go on from one stretch of rows to the next have the label of the first of them.
-    corrections, last_key, last_label = {}, None, None
+    corrections: dict[int, int] = {}
+    last_key, last_label = -1, -1
     for first, first_key, key, label, one in rows.reduce(_ends, _listed):
         if first_key == last_key:
             corrections[first] = last_label
@@ -202,7 +203,7 @@ def tidy_rows(rows: Any) -> None:
 
 @row_work(reads="labels keys")
 def _ends(rows: Part) -> list[Any]:
-    """Return number and key of the first row, key of the last, label of the first with that key, if all rows have it."""
+    """Return number and key of the first row, key of the last, label of the first row with it, and if all have it."""
     keys = rows.keys
     start = int(np.argmax(keys == keys[-1]))
     return [(rows.first, int(keys[0]), int(keys[-1]), int(rows.labels[start]), start == 0)]
