@@ -13,10 +13,10 @@ import functools
 import itertools
 import pickle
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from ._ops import one_thread
 # Arguments of more bytes than this are sent to the cluster once, instead of with every task.
 _SMALL = 4096
 # Bytes that all arrays of a partition should have together, about, and how often the samples go into these.
-_PARTITION_BYTES = 2**26
+_PARTITION_BYTES = 2**27
 _STATE_SHARE = 4
 
 
@@ -76,54 +76,68 @@ class _Fill:
 
 
 @dataclass(frozen=True)
-class _Task:
-    """What is done with a partition, and what becomes of its state."""
+class _Step:
+    """Work on a partition, with what became of its arrays since the last."""
 
-    work: Work
+    work: Any
     join: Join
     size: int
     fills: dict[str, _Fill]
     dropped: frozenset[str]
     aliases: dict[str, str]
-    names: tuple[str, ...] = field(default=())
 
-    def fields(self, n: int, state: Any, others: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        held = {} if state is None else {name: a for name, a in state[0].items() if name not in self.dropped}
-        held.update((name, fill.rows(n)) for name, fill in self.fills.items())
-        for other in others:
-            held.update(other)
-        return held
+    def names(self, kind: str) -> list[str]:
+        return [self.aliases.get(name, name) for name in getattr(self.work, kind)]
 
-    def seen(self, fields: dict[str, Any]) -> dict[str, Any]:
-        return fields | {alias: fields[name] for alias, name in self.aliases.items() if name in fields}
+    @property
+    def changes(self) -> bool:
+        return bool(self.work.writes or self.work.sets)
 
 
-def _run(partition: Partition, state: Any, *others: Any, task: _Task, small: Sequence[Any]) -> list[Any]:
-    """Do work that changes nothing; return a result for each row block."""
-    fields = task.seen(task.fields(len(partition), state, others))
-    first = partition.start
-    with one_thread():
-        blocks = [slice(block.start - first, block.stop - first) for block in partition.blocks]
-        results = [on_block(task.work, small, fields, block, task.size, task.join, first) for block in blocks]
-        return [functools.reduce(task.join, results)] if task.work.exact else results  # type: ignore[attr-defined]
+def _own(array: Any, copied: bool) -> Any:
+    """Return room of the shape of an array or a list of arrays, with its contents if these are looked at."""
+    if isinstance(array, list):
+        return [_own(part, copied) for part in array]
+    return array.copy() if copied else np.empty_like(array)
 
 
-def _change(partition: Partition, state: Any, *others: Any, task: _Task, small: Sequence[Any]) -> Any:
-    """Do work that changes the state; return the new one, and a result for each row block."""
-    fields = task.fields(len(partition), state, ())
-    for name in task.names:
-        if name not in task.fills:
-            array = fields[name]
-            fields[name] = [part.copy() for part in array] if isinstance(array, list) else array.copy()
-    changed = _Task(task.work, task.join, task.size, {}, frozenset(), task.aliases)
-    return fields, _run(partition, (fields, None), *others, task=changed, small=small)
+def _run(partition: Partition, state: Any, *bundles: Any, steps: list[_Step], smalls: list[Any]) -> Any:
+    """Do some work, a step after the other; return the new state, and for each step a result for each row block."""
+    held = {} if state is None else dict(state[0])
+    others = {name: array for bundle in bundles for name, array in bundle.items()}
+    first, ours = partition.start, set[str]()
+    blocks = [slice(block.start - first, block.stop - first) for block in partition.blocks]
+    results = []
+    for step, small in zip(steps, smalls, strict=True):
+        made = {name: fill.rows(len(partition)) for name, fill in step.fills.items()}
+        if step.changes:
+            held = {name: array for name, array in held.items() if name not in step.dropped} | made
+            ours = (ours - step.dropped) | set(made)
+            writes, sets = step.names("writes"), step.names("sets")
+            for name in {*writes, *sets} - ours:
+                held[name] = _own(held[name], name in writes)
+            ours |= {*writes, *sets}
+        fields = others | held | made
+        fields |= {alias: fields[name] for alias, name in step.aliases.items() if name in fields}
+        with one_thread():
+            found = [on_block(step.work, small, fields, block, step.size, step.join, first) for block in blocks]
+        results.append([functools.reduce(step.join, found)] if step.work.exact else found)
+    return held, results
 
 
-def _make(partition: Partition, state: Any, *others: Any, task: _Task, small: Sequence[Any]) -> dict[str, Any]:
+def _results(partition: Partition, state: Any, *bundles: Any, steps: list[_Step], smalls: list[Any]) -> list[Any]:
+    """Do work that changes nothing."""
+    results: list[Any] = _run(partition, state, *bundles, steps=steps, smalls=smalls)[1]
+    return results
+
+
+def _make(partition: Partition, state: Any, *bundles: Any, steps: list[_Step], smalls: list[Any], name: str) -> Any:
     """Return what is made of all rows of a partition at once."""
-    fields = task.seen(task.fields(len(partition), state, others))
+    fields = {} if state is None else dict(state[0])
+    fields |= {key: array for bundle in bundles for key, array in bundle.items()}
+    fields |= {alias: fields[other] for alias, other in steps[0].aliases.items() if other in fields}
     with one_thread():
-        return {task.names[0]: task.work(Part(fields, slice(0, len(partition)), partition.start), *small)}
+        return {name: steps[0].work(Part(fields, slice(0, len(partition)), partition.start), *smalls[0])}
 
 
 def _second(pair: Any) -> Any:
@@ -179,6 +193,7 @@ class OnDask(Executor):
         self._fills: dict[str, _Fill] = {}
         self._dropped: set[str] = set()
         self._aliases: dict[str, str] = {}
+        self._pending: list[tuple[_Step, Sequence[Any], _Later]] = []
 
     @property
     def total_width(self) -> int:
@@ -228,60 +243,110 @@ class OnDask(Executor):
         futures = [*itertools.chain.from_iterable(self._bundles.values()), *self._state]
         self._bundles, self._where, self._state, self._fills = {}, {}, [], {}
         self._in_state.clear()
+        self._pending = []
         if cancel and self.client.status == "running":
             self.client.cancel([future for future in futures if future is not None])
 
     def make(self, name: str, work: Work, *small: Any) -> None:
         """Let what `work` returns for the rows of a partition, something with as many rows, join the arrays."""
-        self._bundles[name] = self._submit(_make, work, added, small, names=(name,))
+        self._flush()
+        step = _Step(work, added, 1, {}, frozenset(), dict(self._aliases))
+        self._bundles[name] = self._submit(_make, [step], [small], name=name)
         self._where[name] = name
 
     def futures(self, name: str) -> list[Any]:
         """Return the futures of what was made, of each partition a dictionary with it."""
         return self._bundles[name]
 
+    def each(self, work: Work, *small: Any, width: int = 1) -> None:
+        """Do row-local work on every piece, at the latest together with the next that something is wanted of."""
+        self._later(work, added, small, width)
+
+    def sum_later(self, work: Work, *small: Any, width: int = 1) -> Callable[[], Any]:
+        """Return a function that returns the sum; the work is done together with the next."""
+        return self._later(work, added, small, width)
+
     def reduce(self, work: Work, join: Join, *small: Any, width: int = 1) -> Any:
         """Join what `work` returns for the pieces, in their order; nothing is None, to which `join` adds the first."""
-        writes = tuple(self._aliases.get(name, name) for name in work.writes)  # type: ignore[attr-defined]
-        if writes:
-            self._state = self._submit(_change, work, join, small, width=width, names=writes)
-            self._in_state |= set(self._fills)
-            self._fills = {}
-            self._dropped.clear()
-            results = self.client.map(_second, self._state, key=_keys(work, "result", len(self.parts)), pure=False)
-        else:
-            results = self._submit(_run, work, join, small, width=width)
-        total = None
-        with cluster_errors():
-            for block in itertools.chain.from_iterable(self.client.gather(results)):
-                # What comes from elsewhere is often not to be written to.
-                total = join(total, copy.deepcopy(block) if total is None else block)
-        return total
+        return self._later(work, join, small, width)()
 
-    def _submit(
-        self, run: Any, work: Work, join: Join, small: Sequence[Any], *, width: int = 1, names: tuple[str, ...] = ()
-    ) -> list[Any]:
-        """Start a task for each partition, with what it looks at."""
-        looked_at = {self._aliases.get(name, name) for name in work.reads}  # type: ignore[attr-defined]
-        bundles = sorted({self._where[name] for name in looked_at if name in self._where})
-        needs_state = bool(names and run is _change) or any(name in self._in_state for name in looked_at)
-        fills = self._fills if run is _change else {n: f for n, f in self._fills.items() if n in looked_at}
-        task = _Task(work, join, piece_size(width), fills, frozenset(self._dropped), dict(self._aliases), names)
+    def _later(self, work: Any, join: Join, small: Sequence[Any], width: int) -> _Later:
+        if work.writes or work.sets:
+            fills, dropped = self._fills, frozenset(self._dropped)
+            self._in_state |= set(fills)
+            self._fills, self._dropped = {}, set()
+        else:
+            names = {self._aliases.get(name, name) for name in work.reads}
+            fills, dropped = {name: fill for name, fill in self._fills.items() if name in names}, frozenset()
+        step = _Step(work, join, piece_size(width), fills, dropped, dict(self._aliases))
+        result = _Later(self._flush)
+        self._pending.append((step, small, result))
+        return result
+
+    def _flush(self) -> None:
+        """Do what is waiting to be done: a task for each partition."""
+        if not self._pending:
+            return
+        pending, self._pending = self._pending, []
+        steps = [step for step, _, _ in pending]
+        smalls = [small for _, small, _ in pending]
+        if any(step.changes for step in steps):
+            self._state = self._submit(_run, steps, smalls)
+            keys = _keys(steps[-1].work, "result", len(self.parts))
+            futures = self.client.map(_second, self._state, key=keys, pure=False)
+        else:
+            futures = self._submit(_results, steps, smalls)
         with cluster_errors():
-            if len(pickle.dumps(small)) > _SMALL:
-                small = self.client.submit(_same, small, key=_keys(work, "arguments", 1)[0], pure=False)
+            found = self.client.gather(futures)
+        for i, (step, _, result) in enumerate(pending):
+            total = None
+            for block in itertools.chain.from_iterable(of_partition[i] for of_partition in found):
+                # What comes from elsewhere is often not to be written to.
+                total = step.join(total, copy.deepcopy(block) if total is None else block)
+            result.set(total)
+
+    def _submit(self, run: Any, steps: list[_Step], smalls: list[Sequence[Any]], **more: Any) -> list[Any]:
+        """Start a task for each partition, with what it looks at."""
+        names = {name for step in steps for kind in ("reads", "writes", "sets") for name in step.names(kind)}
+        bundles = sorted({self._where[name] for name in names if name in self._where})
+        needs_state = run is _run or any(name in self._in_state for name in names)
+        with cluster_errors():
             return list(
                 self.client.map(
                     run,
                     self.parts,
                     self._state if needs_state else [None] * len(self.parts),
                     *(self._bundles[bundle] for bundle in bundles),
-                    task=task,
-                    small=small,
-                    key=_keys(work, "", len(self.parts)),
+                    steps=steps,
+                    smalls=[self._sent(step, small) for step, small in zip(steps, smalls, strict=True)],
+                    **more,
+                    key=_keys(steps[-1].work, "", len(self.parts)),
                     pure=False,
                 )
             )
+
+    def _sent(self, step: _Step, small: Sequence[Any]) -> Any:
+        """Return arguments as they are, or a future of them if they would make every task large."""
+        if len(pickle.dumps(small)) <= _SMALL:
+            return small
+        return self.client.submit(_same, small, key=_keys(step.work, "arguments", 1)[0], pure=False)
+
+
+class _Later:
+    """A result that is there once all that waits is done."""
+
+    def __init__(self, flush: Callable[[], None]) -> None:
+        self._flush = flush
+        self._value: Any = None
+        self._done = False
+
+    def set(self, value: Any) -> None:
+        self._value, self._done = value, True
+
+    def __call__(self) -> Any:
+        if not self._done:
+            self._flush()
+        return self._value
 
 
 def _keys(work: Any, what: str, count: int) -> list[str]:

@@ -335,7 +335,7 @@ class _Chunked:
     """Cuts the rows of a partition into those of each chunk of the input."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.reads, self.writes = name, [name, "origin"], list[str]()
+        self.name, self.reads, self.writes, self.sets = name, [name, "origin"], list[str](), list[str]()
         self.__name__ = f"{name}_in_chunks"
 
     def __call__(self, rows: Any, stops: NDArray[np.intp]) -> list[Any]:

@@ -41,14 +41,17 @@ def row_blocks(n_rows: int) -> Iterator[slice]:
         yield slice(start, min(start + size, n_rows))
 
 
-def row_work(reads: str, writes: str = "", *, exact: bool = False) -> Callable[[_AnyWork], _AnyWork]:
-    """Say which arrays, by their names, some work looks at and which it changes.
+def row_work(
+    reads: str = "", writes: str = "", *, sets: str = "", exact: bool = False
+) -> Callable[[_AnyWork], _AnyWork]:
+    """Say which arrays, by their names, some work looks at, which it changes, and which it sets without a look.
 
     Results that are `exact`, such as counts, may be joined in any grouping: nothing of them is rounded.
     """
 
     def mark(work: _AnyWork) -> _AnyWork:
-        work.reads, work.writes = reads.split(), writes.split()  # type: ignore[attr-defined]
+        for name, value in (("reads", reads), ("writes", writes), ("sets", sets)):
+            setattr(work, name, value.split())
         work.exact = exact  # type: ignore[attr-defined]
         return work
 
@@ -129,6 +132,11 @@ class Executor(ABC):
     def sum(self, work: Work, *small: Any, width: int = 1) -> Any:
         """Add up what `work` returns for every piece, in their order; lists are added entry by entry."""
         return self.reduce(work, added, *small, width=width)
+
+    def sum_later(self, work: Work, *small: Any, width: int = 1) -> Callable[[], Any]:
+        """Return a function that returns the sum, for work that need not be done before the next is known, too."""
+        total = self.sum(work, *small, width=width)
+        return lambda: total
 
     def max(self, work: Work, *small: Any, width: int = 1) -> Any:
         """Return the largest of what `work` returns for the pieces, entry by entry if these are lists."""

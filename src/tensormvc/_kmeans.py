@@ -90,7 +90,7 @@ def kmeans_of_rows(rows: Any, n_clusters: int, *, n_init: int, random: SampleRan
     return inertias[best]
 
 
-@row_work(reads="points squares", writes="squares")
+@row_work(reads="points", sets="squares")
 def _measure(rows: Part) -> Array:
     rows.squares[...] = sum_of_squares(rows.points)
     return namespace(rows.squares).max(rows.squares)
@@ -141,7 +141,7 @@ def _first(rows: Part, draw: Draw) -> tuple[Array, Array]:
     return _soonest(uniform(rows.phases, draw), rows.points)
 
 
-@row_work(reads="points squares nearest phases", writes="nearest")
+@row_work(reads="points squares phases", writes="nearest")
 def _candidates(rows: Part, chosen: Array, draw: Draw) -> tuple[Array, Array]:
     """Measure the distance to the centres last chosen of every start; draw candidates for the next."""
     nearest, numbers = rows.nearest, uniform(rows.phases, draw)
@@ -240,14 +240,14 @@ def _farther(one: Any, other: Any) -> Any:
     return other if one is None or other[0] > one[0] else one
 
 
-@row_work(reads="own upper lower", writes="own upper lower")
+@row_work(writes="own upper lower")
 def _move(rows: Part, r: int, where: int, cluster: int) -> None:
     if 0 <= where - rows.first < len(rows):
         rows.own[r][where - rows.first] = cluster
         rows.upper[r][where - rows.first] = rows.lower[r][where - rows.first] = 0
 
 
-@row_work(reads="points squares own upper lower", writes="own upper lower")
+@row_work(reads="points squares", sets="own upper lower")
 def _assign(rows: Part, centres: list[Array]) -> list[list[Array]]:
     """Assign every point to its nearest centre; return sizes and sums of the clusters, of every start."""
     points, squares, totals = rows.points, rows.squares, []
@@ -257,7 +257,7 @@ def _assign(rows: Part, centres: list[Array]) -> list[list[Array]]:
     return totals
 
 
-@row_work(reads="points squares own upper lower", writes="own upper lower")
+@row_work(reads="points squares", writes="own upper lower")
 def _reassign(rows: Part, centres: list[Array], moves: list[Array | None], slack: float) -> list[list[Any]]:
     """Assign anew the points that are in doubt after the moves of the centres.
 
@@ -294,7 +294,7 @@ def _inertia(rows: Part, centres: list[Array]) -> Array:
     return xp.stack([xp.sum(sum_of_squares(rows.points - start[own])) for start, own in each])
 
 
-@row_work(reads="own labels", writes="labels")
+@row_work(reads="own", sets="labels")
 def _keep(rows: Part, best: int) -> None:
     rows.labels[...] = rows.own[best]
 

@@ -98,7 +98,7 @@ class SampleRandom:
         return waves(self.rows["phases"], self.draw(count))
 
 
-@row_work(reads="views phases", writes="phases")
+@row_work(reads="views", writes="phases")
 def _set_phases(rows: Part, directions: list[Any]) -> None:
     phases = rows.phases
     for view, part in zip(rows.views, directions, strict=True):

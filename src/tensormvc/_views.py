@@ -246,7 +246,7 @@ def probes_of(views: list[Any], draws: list[tuple[Any, Any]]) -> Any:
     return total
 
 
-@row_work(reads="views probes", writes="probes")
+@row_work(reads="views", sets="probes")
 def _set_probes(rows: Part, draws: list[tuple[Any, Any]]) -> None:
     rows.probes[...] = probes_of(rows.views, draws)
 

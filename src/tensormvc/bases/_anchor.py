@@ -241,7 +241,7 @@ def _normalised(graph: sp.csr_array, degrees: NDArray[np.float64]) -> sp.csr_arr
 # Work on rows that are elsewhere.
 
 
-@row_work(reads="views ties", writes="ties")
+@row_work(reads="views", sets="ties")
 def _set_ties(rows: Part, draws: list[Any]) -> None:
     rows.ties[...] = probes_of(rows.views, draws)[:, 0]
 
@@ -284,7 +284,7 @@ def _at_anchors(rows: Part) -> Array:
     return (rows.normalised.astype(tensor.dtype).T @ columns).reshape(-1, *tensor.shape[1:])
 
 
-@row_work(reads="normalised tensor", writes="tensor")
+@row_work(reads="normalised", sets="tensor")
 def _from_anchors(rows: Part, at_anchors: Array) -> None:
     tensor = rows.tensor
     tensor[...] = (rows.normalised.astype(tensor.dtype) @ at_anchors).reshape(tensor.shape)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._executors import Part, gathered, row_work
-from .._ops import in_double, is_sparse, one_hot
+from .._ops import in_double, is_sparse
 
 _ROUNDS = 10
 # Share of the largest value up to which two values tie: above what rounding the samples to single precision does.
@@ -24,6 +25,8 @@ _BINS = 2**12
 # Values that are looked at one by one.
 _FEW = 2**16
 _REFINEMENTS = 8
+# Groups up to which products with the vectors of all of them are faster than with that of each sample's own.
+_TOGETHER = 16
 
 
 @dataclass(frozen=True)
@@ -89,24 +92,31 @@ def _split(
 
 @row_work(reads="views group")
 def _sums(rows: Part, which: list[int], n_groups: int) -> list[Any]:
-    return _group_sums(rows, which, one_hot(rows.group, n_groups))
+    return _group_sums(rows, which, np.arange(len(rows)), n_groups)
 
 
-def _group_sums(rows: Part, which: list[int], members: Any) -> list[Any]:
-    views = rows.views
-    products = [members.T @ in_double(views[v]) for v in which]
+def _group_sums(rows: Part, which: list[int], chosen: NDArray[np.intp], n_groups: int) -> list[Any]:
+    """Return the sums of the chosen rows of every group."""
+    views, group = rows.views, rows.group[chosen]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=n_groups))])
+    members = sp.csr_array(
+        (np.ones(len(chosen)), chosen[np.argsort(group, kind="stable")], starts), shape=(n_groups, len(rows))
+    )
+    products = [members @ in_double(views[v]) for v in which]
     return [product.toarray() if is_sparse(product) else product for product in products]
 
 
-@row_work(reads="views group nearness", writes="nearness", exact=True)
+@row_work(reads="views group", sets="nearness", exact=True)
 def _measure(rows: Part, which: list[int], difference: list[Any], constant: Any) -> tuple[Any, Any]:
     """Set how much nearer each sample is to the second centre of its group; return the extent in every group."""
     views, group, nearness = rows.views, rows.group, rows.nearness
     nearness[...] = 0
     for v, towards in zip(which, difference, strict=True):
-        own = towards[group]
         view = in_double(views[v])
-        nearness += np.asarray(view.multiply(own).sum(axis=1)) if is_sparse(view) else np.einsum("ij,ij->i", view, own)
+        if len(towards) <= _TOGETHER or is_sparse(view):
+            nearness += (view @ towards.T)[np.arange(len(rows)), group]
+        else:
+            nearness += np.einsum("ij,ij->i", view, towards[group])
     nearness *= 2
     nearness += constant[group]
     low, high = np.full(len(constant), np.inf), np.full(len(constant), -np.inf)
@@ -119,7 +129,7 @@ def _wider(one: Any, other: Any) -> Any:
     return other if one is None else (np.minimum(one[0], other[0]), np.maximum(one[1], other[1]))
 
 
-@row_work(reads="views group nearness side", writes="side")
+@row_work(reads="views group nearness", writes="side")
 def _take_sides(rows: Part, which: list[int], border: _Border, n_groups: int) -> list[Any]:
     """Decide who is on the first side; return how many changed, and sizes and sums of the first sides."""
     group = rows.group
@@ -128,13 +138,11 @@ def _take_sides(rows: Part, which: list[int], border: _Border, n_groups: int) ->
         side[places[(places >= rows.first) & (places < rows.first + len(rows))] - rows.first] = mark
     changed = int(np.count_nonzero(side != rows.side))
     rows.side[...] = side
-    members = one_hot(group, n_groups)
-    members.data = side.astype(np.float64)
     count = np.bincount(group[side], minlength=n_groups)
-    return [changed, count, *_group_sums(rows, which, members)]
+    return [changed, count, *_group_sums(rows, which, np.flatnonzero(side), n_groups)]
 
 
-@row_work(reads="group side", writes="group")
+@row_work(reads="side", writes="group")
 def _descend(rows: Part) -> None:
     group = rows.group
     group *= 2

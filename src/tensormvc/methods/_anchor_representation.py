@@ -106,10 +106,9 @@ class AnchorRepresentation:
         # Aᵀ row by row: what products of a few columns are fastest with.
         turned = [contiguous(anchor.T) for anchor in self.anchors]
         weights = self.alpha, self.ridge, mu, rho
-        self.anchors = self._typed(
-            [polar_factor(p) for p in self.rows.sum(_update_rows, self.anchors, turned, weights, width=self._width)]
-        )
+        products = self.rows.sum_later(_update_rows, self.anchors, turned, weights, width=self._width)
         self._shrink(1 / rho)
+        self.anchors = self._typed([polar_factor(product) for product in products()])
         worst, gap = self.rows.max(_finish_rows, self.anchors, rho, width=self._width)
         misfit, gap = math.sqrt(worst), float(gap)
         return Step({"reconstruction": misfit, "consensus": gap}, stop=max(misfit, gap))
@@ -164,7 +163,7 @@ def _dense(matrix: Any) -> Array:
     return matrix.toarray() if is_sparse(matrix) else matrix
 
 
-@row_work(reads="x z j w residual error_share multiplier_share", writes="z w residual error_share multiplier_share")
+@row_work(reads="x j", writes="w residual error_share multiplier_share", sets="z")
 def _update_rows(
     rows: Part, anchors: list[Array], turned: list[Array], weights: tuple[float, float, float, float]
 ) -> list[Array]:
@@ -205,7 +204,7 @@ def _update_rows(
     return products
 
 
-@row_work(reads="x z j w residual error_share", writes="w")
+@row_work(reads="x z j residual error_share", writes="w")
 def _finish_rows(rows: Part, anchors: list[Array], rho: float) -> list[Array]:
     """Update W from Z + W/ρ; return the largest squared row length of X − ZA − E and row sum of |Z − J|.
 

@@ -213,7 +213,7 @@ def _listed(found: Any, more: list[Any]) -> list[Any]:
     return more if found is None else [*found, *more]
 
 
-@row_work(reads="labels keys", writes="labels")
+@row_work(reads="keys", writes="labels")
 def _same_label(rows: Part, corrections: dict[int, int]) -> None:
     keys, labels = rows.keys, rows.labels
     heads = np.concatenate([[True], keys[1:] != keys[:-1]])
@@ -241,6 +241,6 @@ def _add_sizes(one: Any, other: Any) -> Any:
     return other if one is None else (one[0] + other[0], np.minimum(one[1], other[1]))
 
 
-@row_work(reads="labels", writes="labels")
+@row_work(writes="labels")
 def _renumber(rows: Part, number: NDArray[np.intp]) -> None:
     rows.labels[...] = number[rows.labels]
