@@ -31,6 +31,13 @@ import tensormvc as tm
 
 N_VIEWS, N_FEATURES, N_CLUSTERS, N_LATENT = 3, 32, 10, 20
 ROWS_A_FILE = 50_000
+# Warnings about memory that is not freed at once.
+QUIET = {"logging.distributed.worker.memory": "error"}
+# Memory that a task frees is for the next one: by default workers give it back, and the system clears it each time.
+KEEP_MEMORY = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
+}
 
 
 def write_views(folder, n):
@@ -79,9 +86,9 @@ class Peaks:
 
 
 @contextmanager
-def cluster(memory):
+def cluster(memory, keep_memory=True):
     with (
-        dask.config.set({"distributed.worker.memory.terminate": False}),
+        dask.config.set({**QUIET, **(KEEP_MEMORY if keep_memory else {})}),
         LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=memory, dashboard_address=":0") as local,
         Client(local) as client,
     ):
@@ -134,7 +141,7 @@ def large(n, rounds, memory):
     state = n * 8 * (2 * N_VIEWS * N_FEATURES + 3 * N_VIEWS * N_LATENT)
     with tempfile.TemporaryDirectory() as folder:
         paths = write_views(Path(folder), n)
-        with Peaks() as peaks, cluster(memory):
+        with Peaks() as peaks, cluster(memory, keep_memory=False):
             labels, total, one = fit([dd.read_parquet(path) for path in paths], rounds, verbose=1)
     sizes = np.bincount(labels)
     truth = np.arange(n) % N_CLUSTERS

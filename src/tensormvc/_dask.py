@@ -27,8 +27,10 @@ from ._ops import one_thread
 
 # Arguments of more bytes than this are sent to the cluster once, instead of with every task.
 _SMALL = 4096
-# Bytes that all arrays of a partition should have together, about, and how often the samples go into these.
+# Bytes that all arrays of a partition should have together, about: at most this, and at most this share of the memory
+# of a worker, since a task holds them twice; and how often the samples go into them.
 _PARTITION_BYTES = 2**27
+_WORKER_SHARE = 16
 _STATE_SHARE = 4
 
 
@@ -52,10 +54,16 @@ class Partition:
         return self.stop - self.start
 
 
-def partitions(n_rows: int, row_bytes: int, n_threads: int) -> list[Partition]:
+def bytes_at_once(client: Any) -> int:
+    """Return how many bytes a task of a cluster should look at."""
+    limits = [worker.get("memory_limit") or 0 for worker in client.scheduler_info()["workers"].values()]
+    return min([_PARTITION_BYTES, *(limit // _WORKER_SHARE for limit in limits if limit)])
+
+
+def partitions(n_rows: int, row_bytes: int, n_threads: int, n_bytes: int = _PARTITION_BYTES) -> list[Partition]:
     """Return partitions of a size that suits the workers, a few for each thread of theirs."""
     blocks = list(row_blocks(n_rows))
-    most = max(1, _PARTITION_BYTES // (_STATE_SHARE * row_bytes))
+    most = max(1, n_bytes // (_STATE_SHARE * row_bytes))
     most = min(most, -(-n_rows // (2 * n_threads)))
     each = max(1, most // (blocks[0].stop - blocks[0].start))
     return [Partition(tuple(blocks[i : i + each])) for i in range(0, len(blocks), each)]

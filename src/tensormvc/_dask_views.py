@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._dask import OnDask, cluster_errors, partitions, task_keys
+from ._dask import OnDask, bytes_at_once, cluster_errors, partitions, task_keys
 from ._ops import one_thread
 from ._views import (
     Views,
@@ -33,8 +33,6 @@ from ._views import (
     unit_rows,
 )
 
-# Bytes of all views that a task reads together, at most.
-_CHUNK_BYTES = 2**26
 # Keys of samples that, on average, begin with the same bits.
 _KEYS_A_BIN = 32
 _MOST_BITS = 20
@@ -154,7 +152,9 @@ def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> Distribut
     dtypes = [part.dtype if part.dtype in (np.float32, np.float64) else np.dtype(np.float64) for part in parts]
     row_bytes = sum(part.shape[1] * dtype.itemsize for part, dtype in zip(parts, dtypes, strict=True))
     row_chunks = parts[0].chunks[0]
-    chunks = _read_together(parts, row_chunks, max(1, _CHUNK_BYTES // row_bytes))
+    n_bytes = bytes_at_once(client)
+    # Reading takes memory several times over.
+    chunks = _read_together(parts, row_chunks, max(1, n_bytes // (4 * row_bytes)))
     firsts = [0, *np.cumsum([rows for rows, _ in chunks])[:-1].tolist()]
 
     looked = _computed(client, _look, [(blocks, first) for (_, blocks), first in zip(chunks, firsts, strict=True)])
@@ -170,7 +170,7 @@ def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> Distribut
     view_order = order_of_views(contents, [(False, str(dtype)) for dtype in dtypes])
 
     n_threads = max(1, sum(client.nthreads().values()))
-    where = partitions(n, row_bytes, n_threads)
+    where = partitions(n, row_bytes, n_threads, n_bytes)
     keys = client.map(_sorted_keys, looked, contents=contents, pure=False)
     cuts = _cuts(client, keys, n, [part.start for part in where[1:]])
     sent = _computed(

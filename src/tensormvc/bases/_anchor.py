@@ -281,10 +281,10 @@ def _probes_at_anchors(rows: Part, draws: list[Any]) -> Array:
 def _at_anchors(rows: Part) -> Array:
     tensor = rows.tensor
     columns = tensor.reshape(len(tensor), -1)
-    return (rows.normalised.astype(tensor.dtype).T @ columns).reshape(-1, *tensor.shape[1:])
+    return (rows.normalised.astype(tensor.dtype, copy=False).T @ columns).reshape(-1, *tensor.shape[1:])
 
 
 @row_work(reads="normalised", sets="tensor")
 def _from_anchors(rows: Part, at_anchors: Array) -> None:
     tensor = rows.tensor
-    tensor[...] = (rows.normalised.astype(tensor.dtype) @ at_anchors).reshape(tensor.shape)
+    tensor[...] = (rows.normalised.astype(tensor.dtype, copy=False) @ at_anchors).reshape(tensor.shape)

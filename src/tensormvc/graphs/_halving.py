@@ -70,7 +70,7 @@ def _split(
     rows: Any, which: list[int], sizes: NDArray[np.intp], *, balanced: bool
 ) -> tuple[NDArray[np.intp], list[list[NDArray[np.float64]]]]:
     """Split every group in two; return the sizes of the first sides, and the centres that decided it."""
-    width = rows.total_width
+    width = max(1, rows.total_width // 8)
     sums = rows.sum(_sums, which, len(sizes), width=width)
     centres = [[total / sizes[:, None] for total in sums], [np.zeros_like(total) for total in sums]]
     for round_ in range(_ROUNDS):
