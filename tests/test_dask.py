@@ -221,6 +221,8 @@ def test_what_is_wrong_is_named(client):
         tm.ESTMC(3, "dct").fit(chunked)
     with pytest.raises(TypeError, match="view 0 is a collection of Dask"):
         tm.TSVDMVC(3).fit(chunked)
+    with pytest.raises(TypeError, match="view 0 is a collection of Dask"):
+        tm.TLRLF4MVC(3, "agft").fit(chunked)
     views[1][777, 2] = np.inf
     with pytest.raises(ValueError, match=r"view 1 contains NaN or infinity at row 777, column 2 \(inf\), and 0 more"):
         estimator().fit(in_chunks(views, 300, 400))

@@ -36,7 +36,7 @@ class AnchorRepresentationClusterer(TensorClusterer):
     }
 
     def _as_views(self, views: Any) -> Views:
-        return self._working_views(views, device=self.device, by_blocks=True)
+        return self._working_views(views, device=self.device, by_blocks=True, on_cluster=True)
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp] | None:
         n_latent = self.n_latent or _LATENT_PER_CLUSTER * self.n_clusters

@@ -26,6 +26,9 @@ class ASRETR(AnchorRepresentationClusterer):
     ``TMPDIR`` names. In memory are then 24 bytes a sample, latent dimension and view (12), about 700 a sample for the
     basis and k-means, and a few blocks of rows.
 
+    Views of Dask are worked on where they are, on the workers of a cluster, with "agft" (docs/distributed.md); what is
+    fitted and has a row a sample is then an array of Dask, and the labels are the same.
+
     Parameters
     ----------
     n_clusters : int, default=8

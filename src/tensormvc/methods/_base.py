@@ -56,7 +56,8 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
-            The views; `view_sizes` tells several in one array apart. Each sample is scaled to unit length in each.
+            The views; `view_sizes` tells several in one array apart. Each sample is scaled to unit length in each. ESTMC
+            and ASRETR with the basis AGFT take arrays and dataframes of Dask, too.
         y : ignored
             Present for scikit-learn's convention.
         sample_graph : array or sparse matrix of shape (n_samples, n_samples), optional
@@ -143,10 +144,12 @@ class TensorClusterer(MultiViewClusterer):
         # A method that computes where the views are says so.
         return self._working_views(views).on_host()
 
-    def _working_views(self, views: Any, *, device: Any = None, by_blocks: bool = False) -> Views:
-        """Return the views as the basis needs them; a method that works by blocks of rows leaves them on disk."""
+    def _working_views(
+        self, views: Any, *, device: Any = None, by_blocks: bool = False, on_cluster: bool = False
+    ) -> Views:
+        """Return the views as the basis needs them; a method that works by blocks leaves them on disk or a cluster."""
         basis = make_basis("agft" if isinstance(self.basis, str) and self.basis == "auto" else self.basis)
-        if by_blocks and any_dask(views):
+        if on_cluster and any_dask(views):
             if not isinstance(basis, AGFT) or device is not None:
                 raise ValueError('views of Dask are worked on with basis="agft", and on the processors of its workers')
             return distributed_views(views, self.view_sizes)
