@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
 import shutil
 import tempfile
 from typing import Any
@@ -30,6 +31,9 @@ def scratch_array(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
             "are free: set TMPDIR to a folder with room"
         )
     with tempfile.TemporaryFile(dir=folder) as file:
+        if needed and hasattr(os, "posix_fallocate"):
+            # Room that is promised now cannot run out while the array is written to, which would end the process.
+            os.posix_fallocate(file.fileno(), 0, needed)
         return np.memmap(file, dtype=dtype, mode="w+", shape=shape).view(np.ndarray)
 
 
