@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tensormvc._kmeans import _draw, kmeans
+from tensormvc._kmeans import _arrivals, kmeans
 from tensormvc._sample_random import SampleRandom
 from tensormvc._views import as_views
 
@@ -62,7 +62,8 @@ def test_numbers_look_random():
 
 def test_points_are_drawn_in_proportion_to_their_weights():
     weights = np.array([0.0, 1.0, 3.0, 6.0])
-    drawn = _draw(weights, np.random.default_rng(0).uniform(size=(4, 20_000)))
+    times = _arrivals(np.repeat(weights[:, None], 20_000, axis=1), np.random.default_rng(0).uniform(size=(4, 20_000)))
+    drawn = np.argmin(times, axis=0)
     shares = np.bincount(drawn, minlength=4) / 20_000
     # Five standard errors of a share are at most 5 · 0.5/√20000.
     np.testing.assert_allclose(shares, weights / 10, atol=0.018)

@@ -6,7 +6,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensormvc._views import as_views, row_blocks
+from tensormvc._executors import row_blocks
+from tensormvc._views import as_views
 
 
 def random_views(seed=0, n=12, dims=(4, 3, 5)):
@@ -189,7 +190,8 @@ def test_row_blocks_cover_the_rows_once(n):
     assert blocks[0].start == 0
     assert blocks[-1].stop == n
     assert all(a.stop == b.start for a, b in itertools.pairwise(blocks))
-    assert len(blocks) <= 32
+    assert len(blocks) <= max(32, -(-n // 2**14))
+    assert max(block.stop - block.start for block in blocks) <= max(2**14, 1024)
 
 
 def test_threads_change_no_hash(monkeypatch):

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
 from ._ops import is_sparse
-from ._views import _collect, view_sizes_of
+from ._views import collect, view_sizes_of
 from .datasets._shuffle import is_several, take_samples
 from .metrics import _as_labels, _codes
 
@@ -163,7 +163,7 @@ def _joined(views: Any) -> Any:
     """Return the views side by side in one matrix; a single one stays what it is."""
     if not is_several(views) and not hasattr(views, "mod"):
         return views
-    parts, _, _ = _collect(views, None)
+    parts, _, _ = collect(views, None)
     if len(parts) == 1:
         return parts[0]
     if any(is_sparse(part) for part in parts):

@@ -1,20 +1,149 @@
-"""How row blocks are run. A round of an anchor method is row-local work plus small reductions, nothing else."""
+"""How row blocks are run. A round of an anchor method is row-local work plus small reductions, nothing else.
+
+An executor holds arrays over the samples by name. Work on them is a function of a `Part`, some consecutive rows of
+all of them, and of small arguments; it may change rows in place, and returns something small. Its decorator says which
+arrays it looks at and which it changes, so that it runs as well where a block of rows is another process's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
-from ._ops import is_tensor, parallel_ranges
-from ._views import row_blocks
+import numpy as np
+from numpy.typing import NDArray
 
+from ._ops import is_tensor, namespace, parallel_ranges, placed, thread_count
+from ._scratch import is_on_disk, scratch_array
+
+_ROW_BLOCK = 1024
+# Up to this many blocks they grow with the number of rows; then there are more, so that a block fits anywhere.
+_GROWING_BLOCKS = 32
+_MOST_ROWS = 2**14
 # Numbers of a matrix that are worked on together: what the second-level cache holds several times over.
 _CACHED = 2**16
 # A device wants large pieces.
 _DEVICE_PIECE = 2**27
 
+Work = Callable[..., Any]
+Join = Callable[[Any, Any], Any]
+_AnyWork = TypeVar("_AnyWork", bound=Work)
 
-class InMemory:
+
+def row_blocks(n_rows: int) -> Iterator[slice]:
+    """Yield the row blocks over which sums over samples run; they depend on the number of rows alone."""
+    # Groups of four, which two or four threads share evenly.
+    count = min(_GROWING_BLOCKS, 4 * -(-n_rows // (4 * _ROW_BLOCK))) if n_rows > _ROW_BLOCK else 1
+    size = min(_MOST_ROWS, -(-n_rows // count))
+    for start in range(0, n_rows, size):
+        yield slice(start, min(start + size, n_rows))
+
+
+def row_work(
+    reads: str = "", writes: str = "", *, sets: str = "", exact: bool = False
+) -> Callable[[_AnyWork], _AnyWork]:
+    """Say which arrays, by their names, some work looks at, which it changes, and which it sets without a look.
+
+    Results that are `exact`, such as counts, may be joined in any grouping: nothing of them is rounded.
+    """
+
+    def mark(work: _AnyWork) -> _AnyWork:
+        for name, value in (("reads", reads), ("writes", writes), ("sets", sets)):
+            setattr(work, name, value.split())
+        work.exact = exact  # type: ignore[attr-defined]
+        return work
+
+    return mark
+
+
+class Part:
+    """Some consecutive rows of all arrays, which are its attributes; lists of arrays are lists of their rows.
+
+    Attributes
+    ----------
+    first : int
+        Number of the first of the rows among all samples.
+    """
+
+    __slots__ = ("_fields", "_rows", "first")
+
+    def __init__(self, fields: Mapping[str, Any], rows: slice, offset: int = 0) -> None:
+        self._fields, self._rows = fields, rows
+        self.first = offset + rows.start
+
+    def __getattr__(self, name: str) -> Any:
+        field = self._fields[name]
+        return [array[self._rows] for array in field] if isinstance(field, list) else field[self._rows]
+
+    def __len__(self) -> int:
+        return int(self._rows.stop - self._rows.start)
+
+
+def pieces(block: slice, size: int) -> Iterator[slice]:
+    """Yield the pieces of a block."""
+    for start in range(block.start, block.stop, size):
+        yield slice(start, min(start + size, block.stop))
+
+
+def on_block(
+    work: Work, small: Sequence[Any], fields: Mapping[str, Any], block: slice, size: int, join: Join, offset: int = 0
+) -> Any:
+    """Do work on the pieces of a block, one after the other; return what they return, joined."""
+    total = None
+    for piece in pieces(block, size):
+        total = join(total, work(Part(fields, piece, offset), *small))
+    return total
+
+
+class Executor(ABC):
+    """What runs work on the rows of named arrays.
+
+    Attributes
+    ----------
+    distributed : bool
+        Whether the rows are those of other processes, so that nothing of their number may be asked for.
+    n_rows : int
+        Number of samples.
+    """
+
+    distributed = False
+    n_rows: int
+
+    @abstractmethod
+    def reduce(self, work: Work, join: Join, *small: Any, width: int = 1) -> Any:
+        """Join what `work` returns for the pieces, in their order; nothing is None, to which `join` adds the first."""
+
+    def each(self, work: Work, *small: Any, width: int = 1) -> None:
+        """Do row-local work on every piece.
+
+        Parameters
+        ----------
+        work : function of a `Part` and of small arguments
+            What is done, marked by `row_work`.
+        *small : objects
+            The arguments.
+        width : int
+            Numbers of a row that are worked on together.
+        """
+        self.reduce(work, _nothing, *small, width=width)
+
+    def sum(self, work: Work, *small: Any, width: int = 1) -> Any:
+        """Add up what `work` returns for every piece, in their order; lists are added entry by entry."""
+        return self.reduce(work, added, *small, width=width)
+
+    def sum_later(self, work: Work, *small: Any, width: int = 1) -> Callable[[], Any]:
+        """Return a function that returns the sum, for work that need not be done before the next is known, too."""
+        total = self.sum(work, *small, width=width)
+        return lambda: total
+
+    def max(self, work: Work, *small: Any, width: int = 1) -> Any:
+        """Return the largest of what `work` returns for the pieces, entry by entry if these are lists."""
+        return self.reduce(work, larger, *small, width=width)
+
+
+class InMemory(Executor):
     """Row blocks in this process: NumPy's by all threads, PyTorch's one after the other.
 
     A block is worked on in pieces that the cache can hold. Blocks and pieces, and with them the rounding of sums,
@@ -24,75 +153,138 @@ class InMemory:
     ----------
     like : array of shape (n, ...)
         Where the rows are.
-    width : int
-        Numbers of a row that are worked on together.
     """
 
-    def __init__(self, like: Any, width: int) -> None:
+    def __init__(self, like: Any) -> None:
         self.tensors = is_tensor(like)
-        n = like.shape[0]
-        self.blocks = [slice(0, n)] if self.tensors else list(row_blocks(n))
-        self.piece = max(1, (_DEVICE_PIECE if self.tensors else _CACHED) // width)
+        self.n_rows = like.shape[0]
+        self._like = like if self.tensors else np.empty(0)
+        self.blocks = [slice(0, self.n_rows)] if self.tensors else list(row_blocks(self.n_rows))
+        self._fields: dict[str, Any] = {}
 
-    def pieces(self, block: slice) -> Iterator[slice]:
-        """Yield the pieces of a block."""
-        for start in range(block.start, block.stop, self.piece):
-            yield slice(start, min(start + self.piece, block.stop))
+    def __getitem__(self, name: str) -> Any:
+        """Return all rows of an array."""
+        return self._fields[name]
 
-    def _run(self, work: Callable[[int], None]) -> None:
+    @property
+    def total_width(self) -> int:
+        """Numbers of a row of all "views"."""
+        return sum(view.shape[1] for view in self._fields["views"])
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._fields
+
+    def hold(self, **fields: Any) -> None:
+        """Keep arrays of all rows, or lists of them, under their names."""
+        self._fields.update(fields)
+
+    def alias(self, name: str, other: str) -> None:
+        """Give an array a second name."""
+        self._fields[name] = self._fields[other]
+
+    def full(self, name: str, *shape: int, value: float = 0, dtype: str = "float64") -> None:
+        """Make an array of all rows, of some shape beyond them, filled with a value."""
+        self._fields[name] = self._filled(shape, value, dtype)
+
+    def full_list(self, name: str, count: int, *, value: float = 0, dtype: str = "float64") -> None:
+        """Make a list of arrays, a number a row each, filled with a value."""
+        self._fields[name] = [self._filled((), value, dtype) for _ in range(count)]
+
+    def full_like(self, name: str, other: str, *, dtype: str) -> None:
+        """Make a list of zeros of the shapes of another list; where an array there is on disk, on disk."""
+        self._fields[name] = [
+            scratch_array(array.shape, dtype) if is_on_disk(array) else self._filled(array.shape[1:], 0, dtype)
+            for array in self._fields[other]
+        ]
+
+    def _filled(self, shape: tuple[int, ...], value: float, dtype: str) -> Any:
+        if not self.tensors:
+            return np.full((self.n_rows, *shape), value, dtype) if value else np.zeros((self.n_rows, *shape), dtype)
+        xp = namespace(self._like)
+        return xp.full((self.n_rows, *shape), value, dtype=getattr(xp, dtype), device=self._like.device)
+
+    def drop(self, *names: str) -> None:
+        """Let go of arrays."""
+        for name in names:
+            self._fields.pop(name, None)
+
+    def make(self, name: str, work: Work, *small: Any) -> None:
+        """Let what `work` returns for many rows at once, something with as many rows, join the arrays."""
+        self._fields[name] = work(Part(self._fields, slice(0, self.n_rows)), *small)
+
+    def place(self, values: NDArray[Any]) -> Any:
+        """Put a small array of NumPy's where the rows are."""
+        return placed(values, self._like)
+
+    def reduce(self, work: Work, join: Join, *small: Any, width: int = 1) -> Any:
+        """Join what `work` returns for the pieces, in their order; nothing is None, to which `join` adds the first."""
+        size = piece_size(width, self.tensors)
+        reduction = _Reduction(join)
+        left = iter(range(len(self.blocks)))
+
         def some(first: int, last: int) -> None:
-            for b in range(first, last):
-                work(b)
+            # Every thread takes the next block, so that few results wait for that of an earlier block.
+            while (b := reduction.next_of(left)) is not None:
+                reduction.add(b, on_block(work, small, self._fields, self.blocks[b], size, join))
 
         if self.tensors:
-            some(0, len(self.blocks))
+            some(0, 1)
         else:
-            parallel_ranges(some, len(self.blocks))
-
-    def each(self, work: Callable[[slice], None]) -> None:
-        """Do row-local work on every piece."""
-
-        def on_block(b: int) -> None:
-            for piece in self.pieces(self.blocks[b]):
-                work(piece)
-
-        self._run(on_block)
-
-    def sum(self, work: Callable[[slice], Any]) -> Any:
-        """Add up what `work` returns for every piece, in their order; lists are added entry by entry."""
-        return self._reduce(work, _add)
-
-    def max(self, work: Callable[[slice], Any]) -> Any:
-        """Return the largest of what `work` returns for the pieces, entry by entry if these are lists."""
-        return self._reduce(work, _larger)
-
-    def _reduce(self, work: Callable[[slice], Any], join: Callable[[Any, Any], Any]) -> Any:
-        totals: list[Any] = [None] * len(self.blocks)
-
-        def on_block(b: int) -> None:
-            for piece in self.pieces(self.blocks[b]):
-                totals[b] = join(totals[b], work(piece))
-
-        self._run(on_block)
-        result = totals[0]
-        for total in totals[1:]:
-            result = join(result, total)
-        return result
+            parallel_ranges(some, min(len(self.blocks), thread_count()))
+        return reduction.total
 
 
-def _add(total: Any, more: Any) -> Any:
+class _Reduction:
+    """Joins the results of blocks in their order, whenever they come."""
+
+    def __init__(self, join: Join) -> None:
+        self.total: Any = None
+        self._join, self._waiting, self._done = join, dict[int, Any](), 0
+        self._lock = threading.Lock()
+
+    def next_of(self, left: Iterator[int]) -> int | None:
+        with self._lock:
+            return next(left, None)
+
+    def add(self, b: int, result: Any) -> None:
+        with self._lock:
+            self._waiting[b] = result
+            while self._done in self._waiting:
+                self.total = self._join(self.total, self._waiting.pop(self._done))
+                self._done += 1
+
+
+def piece_size(width: int, tensors: bool = False) -> int:
+    """Return how many rows of so many numbers are worked on together."""
+    return max(1, (_DEVICE_PIECE if tensors else _CACHED) // width)
+
+
+def _nothing(total: Any, more: Any) -> None:
+    return None
+
+
+def added(total: Any, more: Any) -> Any:
+    """Add a result to a total, which may be None, or be overwritten."""
     if total is None:
         return more
     if isinstance(more, list):
-        return [_add(a, b) for a, b in zip(total, more, strict=True)]
+        return [added(a, b) for a, b in zip(total, more, strict=True)]
     total += more
     return total
 
 
-def _larger(most: Any, other: Any) -> Any:
+def larger(most: Any, other: Any) -> Any:
+    """Return the larger of two results, entry by entry; `most` may be None."""
     if most is None:
         return other
     if isinstance(other, list):
-        return [_larger(a, b) for a, b in zip(most, other, strict=True)]
+        return [larger(a, b) for a, b in zip(most, other, strict=True)]
     # What is not a number stays, wherever it comes from.
     return most if bool(most >= other) or bool(most != most) else other
+
+
+def gathered(found: Any, more: Any) -> Any:
+    """Collect lists of arrays, one after the other."""
+    if found is None:
+        return more
+    return [np.concatenate(pair) for pair in zip(found, more, strict=True)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -149,6 +150,17 @@ def parallel_ranges(work: Callable[[int, int], None], size: int, grain: int = 1)
     with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(len(starts), initializer=mark) as pool:
         for future in [pool.submit(work, start, min(start + step, size)) for start in starts]:
             future.result()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run what `parallel_ranges` is given in this thread: for work that is one of many tasks already."""
+    before = getattr(_this_thread, "works", False)
+    _this_thread.works = True
+    try:
+        yield
+    finally:
+        _this_thread.works = before
 
 
 def run_ranges(work: Callable[[int, int], None], array: Array, grain: int = 1) -> None:

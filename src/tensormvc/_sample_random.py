@@ -8,17 +8,53 @@ a random start of a method is as independent of the order as the rest of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ._executors import Part, row_work
 from ._ops import Array, in_double, namespace
-from ._views import Views, row_blocks
+from ._views import Views
 
 _DIRECTIONS = 8
 # Periods that a sample passes when it moves by its own length: neighbours have unrelated numbers, and rounding
 # to single precision moves a number by about 1e-6.
 _FREQUENCY = 4.0
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Some random functions of the samples: what mixes their phases, (directions, count), and shifts, (count,)."""
+
+    mixing: Array
+    shift: Array
+
+    @staticmethod
+    def together(draws: list[Draw]) -> Draw:
+        """Return the functions of several draws side by side."""
+        xp = namespace(draws[0].mixing)
+        return Draw(xp.concat([d.mixing for d in draws], axis=1), xp.concat([d.shift for d in draws]))
+
+
+def _periods(phases: Array, draw: Draw) -> Array:
+    periods = phases @ draw.mixing
+    periods += draw.shift
+    return periods
+
+
+def uniform(phases: Array, draw: Draw) -> Array:
+    """Return numbers in [0, 1) of the samples with these phases, (rows, count)."""
+    numbers = _periods(phases, draw)
+    numbers -= namespace(numbers).floor(numbers)
+    return numbers
+
+
+def waves(phases: Array, draw: Draw) -> Array:
+    """Return numbers of mean 0 and variance 1 of the samples with these phases, smooth in the samples' values."""
+    periods = _periods(phases, draw)
+    periods *= 2 * math.pi
+    return math.sqrt(2) * namespace(periods).cos(periods)
 
 
 class SampleRandom:
@@ -30,47 +66,40 @@ class SampleRandom:
         The samples, at unit length in every view.
     seed : int
         Which random functions.
+
+    Attributes
+    ----------
+    rows : executor
+        That of the views; it holds the "phases" of the samples.
     """
 
     def __init__(self, views: Views, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
-        self._place = views.place
-        self._phases = views.place(np.zeros((views.n_samples, _DIRECTIONS)))
-        for array in views.arrays:
-            d = array.shape[1]
+        self.rows = views.rows
+        if "phases" not in self.rows:
             # Views of the same width have the same directions, so that the order of the views does not matter.
-            directions = np.random.default_rng([20260102, d]).standard_normal((d, _DIRECTIONS))
-            directions = views.place(_FREQUENCY * directions)
-            for rows in row_blocks(views.n_samples):
-                self._phases[rows] += in_double(array[rows]) @ directions
+            generators = [np.random.default_rng([20260102, d]) for d in views.widths]
+            shapes = [(d, _DIRECTIONS) for d in views.widths]
+            directions = [_FREQUENCY * g.standard_normal(shape) for g, shape in zip(generators, shapes, strict=True)]
+            self.rows.full("phases", _DIRECTIONS)
+            self.rows.each(_set_phases, [self.rows.place(part) for part in directions])
 
-    def _periods(self, count: int) -> Callable[[], Array]:
+    def draw(self, count: int) -> Draw:
+        """Return the next `count` random functions."""
         mixing, shift = self._generator.standard_normal((_DIRECTIONS, count)), self._generator.uniform(size=count)
-
-        def compute() -> Array:
-            periods = self._phases @ self._place(mixing)
-            periods += self._place(shift)
-            return periods
-
-        return compute
-
-    def uniform_later(self, count: int) -> Callable[[], Array]:
-        """Return a function that returns numbers in [0, 1), (n_samples, count): drawn now, computed in any thread."""
-        periods = self._periods(count)
-
-        def compute() -> Array:
-            numbers = periods()
-            numbers -= namespace(numbers).floor(numbers)
-            return numbers
-
-        return compute
+        return Draw(self.rows.place(mixing), self.rows.place(shift))
 
     def uniform(self, count: int) -> Array:
         """Return numbers in [0, 1), (n_samples, count), where the views are."""
-        return self.uniform_later(count)()
+        return uniform(self.rows["phases"], self.draw(count))
 
     def waves(self, count: int) -> Array:
         """Return numbers of mean 0 and variance 1, (n_samples, count), smooth in the values of the samples."""
-        periods = self._periods(count)()
-        periods *= 2 * math.pi
-        return math.sqrt(2) * namespace(periods).cos(periods)
+        return waves(self.rows["phases"], self.draw(count))
+
+
+@row_work(reads="views", writes="phases")
+def _set_phases(rows: Part, directions: list[Any]) -> None:
+    phases = rows.phases
+    for view, part in zip(rows.views, directions, strict=True):
+        phases += in_double(view) @ part

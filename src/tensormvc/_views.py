@@ -11,15 +11,18 @@ The order of the views carries none either: they are worked on in an order that 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ._executors import InMemory, Part, row_work
 from ._ops import (
     contiguous,
     in_double,
@@ -33,8 +36,11 @@ from ._ops import (
     sum_of_squares,
     torch_device,
 )
+from ._scratch import LAZY_BYTES, scratch_array
 from ._validation import plain_array
 
+# Row, column and value of the first entry of a block that is not finite, and how many there are.
+Wrong = tuple[int, int, float, int]
 # Hashes are computed in signed integers, whose products wrap around in every array library.
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 _MISSING = 0xD1B54A32D192ED03 - 2**64
@@ -42,19 +48,10 @@ _MIX = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
 # Elements that are hashed, or scaled, at a time: what the cache holds; a device wants many.
 _BLOCK = 1 << 16
 _DEVICE_BLOCK = 1 << 25
-_MAX_PARTIAL_SUMS = 32
-_ROW_BLOCK = 1024
+# Elements of a view on disk that are read at a time.
+_DISK_BLOCK = 1 << 20
 # Width of the cosines that `Views.probes` takes of the unit-length samples.
 _PROBE_FREQUENCY = 3.0
-
-
-def row_blocks(n_rows: int) -> Iterator[slice]:
-    """Yield the row blocks over which sums over samples run; they depend on the number of rows alone."""
-    # Groups of four, which two or four threads share evenly.
-    count = min(_MAX_PARTIAL_SUMS, 4 * -(-n_rows // (4 * _ROW_BLOCK))) if n_rows > _ROW_BLOCK else 1
-    size = -(-n_rows // count)
-    for start in range(0, n_rows, size):
-        yield slice(start, min(start + size, n_rows))
 
 
 def _mix(x: Any) -> Any:
@@ -93,6 +90,29 @@ def _terms(values: Any, column_keys: Any) -> Any:
     terms = _mix(bits + column_keys)
     terms *= values != 0
     return terms
+
+
+def content_of(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what some rows of a view hold, whatever their order; it adds up, and is to be mixed in the end.
+
+    It tells the views apart without their position.
+    """
+    return np.asarray(_mix(hashes.copy()).sum(keepdims=True))
+
+
+def mixed(contents: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the content of a whole view from the sum of those of its rows."""
+    return np.asarray(_mix(contents.copy()))
+
+
+def order_of_views(contents: list[NDArray[np.int64]], forms: list[Any]) -> list[int]:
+    """Return the order of the views that their contents decide; equal ones are told apart by their form."""
+    return sorted(range(len(contents)), key=lambda v: (int(contents[v].view(np.uint64)[0]), forms[v]))
+
+
+def keys_of(hashes: list[NDArray[np.int64]], contents: list[NDArray[np.int64]]) -> NDArray[np.uint64]:
+    """Return the keys of samples from the hashes of their rows and the contents of the views."""
+    return np.asarray(sum(_mix(h ^ content) for h, content in zip(hashes, contents, strict=True))).view(np.uint64)
 
 
 @dataclass(frozen=True)
@@ -164,6 +184,44 @@ class Views:
         """Put rows that are in the order of the input into working order."""
         return rows[self.order]
 
+    @cached_property
+    def rows(self) -> Any:
+        """The executor that works on blocks of samples; it holds the "views"."""
+        first = self.arrays[0]
+        rows = InMemory(first if is_tensor(first) else np.empty((self.n_samples, 0)))
+        rows.hold(views=list(self.arrays))
+        return rows
+
+    @property
+    def single_precision(self) -> bool:
+        """Whether all views are."""
+        # A type of PyTorch has no equal of NumPy's.
+        return all(str(array.dtype).endswith("float32") for array in self.arrays)
+
+    def given(self, name: str) -> Any:
+        """Return an array that the rows hold, in the order of the input and with NumPy."""
+        return self.to_given_order(np.ascontiguousarray(on_host(self.rows[name])))
+
+    def close(self, *, failed: bool = False) -> None:
+        """Let go of what the executor holds beside the views."""
+        self.__dict__.pop("rows", None)
+
+    @property
+    def widths(self) -> list[int]:
+        """Numbers of features."""
+        return [array.shape[1] for array in self.arrays]
+
+    def probe_draws(self, count: int) -> list[tuple[Any, Any]]:
+        """Return the random directions and shifts of `probes_of`, of every view; the first ones are always the same."""
+        draws = []
+        for d in self.widths:
+            rng = np.random.default_rng([20260101, d])
+            # One probe after the other, so that the first ones do not depend on how many there are.
+            drawn = _PROBE_FREQUENCY * rng.standard_normal((count, d + 1))
+            directions, shifts = np.ascontiguousarray(drawn[:, :d].T), drawn[:, d]
+            draws.append((self.rows.place(directions), self.rows.place(shifts)))
+        return draws
+
     def probes(self, count: int) -> Any:
         """Return `count` smooth generic functions of the samples, (n_samples, count), the same for every order.
 
@@ -171,19 +229,26 @@ class Views:
         so that a tiny change of the data changes them by little. They decide signs and rotations that
         mathematics leaves open. In float64, where the views are.
         """
-        total = self.place(np.zeros((self.n_samples, count)))
-        xp = namespace(total)
-        for array in self.arrays:
-            d = array.shape[1]
-            rng = np.random.default_rng([20260101, d])
-            # One probe after the other, so that the first ones do not depend on how many there are.
-            draws = _PROBE_FREQUENCY * rng.standard_normal((count, d + 1))
-            directions, shifts = self.place(np.ascontiguousarray(draws[:, :d].T)), self.place(draws[:, d])
-            for rows in row_blocks(self.n_samples):
-                angles = in_double(array[rows]) @ directions
-                angles += shifts
-                total[rows] += xp.cos(angles)
-        return total
+        self.rows.full("probes", count)
+        self.rows.each(_set_probes, self.probe_draws(count))
+        found = self.rows["probes"]
+        self.rows.drop("probes")
+        return found
+
+
+def probes_of(views: list[Any], draws: list[tuple[Any, Any]]) -> Any:
+    """Return the probes of some rows of the views, (rows, count)."""
+    total: Any = 0
+    for view, (directions, shifts) in zip(views, draws, strict=True):
+        angles = in_double(view) @ directions
+        angles += shifts
+        total = total + namespace(angles).cos(angles)
+    return total
+
+
+@row_work(reads="views", sets="probes")
+def _set_probes(rows: Part, draws: list[tuple[Any, Any]]) -> None:
+    rows.probes[...] = probes_of(rows.views, draws)
 
 
 def as_float64(array: Any) -> Any:
@@ -193,18 +258,18 @@ def as_float64(array: Any) -> Any:
 
 def view_sizes_of(views: Any) -> tuple[int, int]:
     """Return (n_samples, n_views) of any input, without a look at its values."""
-    parts, names, _ = _collect(views, None)
+    parts, names, _ = collect(views, None)
     for part, name in zip(parts, names, strict=True):
         if len(shape := getattr(part, "shape", (0, 0))) != 2:
             raise ValueError(f"{name} has shape {tuple(shape)}; expected (n_samples, n_features)")
     lengths = [part.shape[0] if hasattr(part, "shape") else len(part) for part in parts]
-    _check_lengths(lengths, names)
+    check_lengths(lengths, names)
     if lengths[0] == 0:
         raise ValueError("the views have no samples")
     return lengths[0], len(parts)
 
 
-def _check_lengths(lengths: list[int], names: list[str]) -> None:
+def check_lengths(lengths: list[int], names: list[str]) -> None:
     if len(set(lengths)) > 1:
         sizes = ", ".join(f"{name}: {length}" for name, length in zip(names, lengths, strict=True))
         raise ValueError(f"the views have different numbers of samples ({sizes}): every view needs a row for each")
@@ -218,6 +283,7 @@ def as_views(
     keep_view_order: bool = False,
     unit: bool = True,
     device: Any = None,
+    keep_on_disk: bool = False,
 ) -> Views:
     """Make `Views` of any form of input.
 
@@ -238,6 +304,9 @@ def as_views(
     device : str or torch.device, optional
         Where the views go, as tensors of PyTorch; by default they go where the first tensor among them is, and stay
         with NumPy if there is none. Sparse views become dense there.
+    keep_on_disk : bool, default=False
+        Whether views on disk (`numpy.memmap`, or what `load_views` leaves there) that take more than 8 MB stay there:
+        they are read in blocks, twice, and what is made of them is in a temporary file as large as they are.
 
     Returns
     -------
@@ -246,35 +315,42 @@ def as_views(
     """
     if isinstance(views, Views):
         return views
-    parts, names, ids = _collect(views, view_sizes)
+    parts, names, ids = collect(views, view_sizes)
     if device is not None:
         device = torch_device(device)
     else:
         device = next((part.device for part in parts if is_tensor(part)), None)
-    checked = [_check_view(part, name, device) for part, name in zip(parts, names, strict=True)]
-    lengths = [part.shape[0] for part, _ in checked]
-    _check_lengths(lengths, names)
-    missing = np.column_stack([mask for _, mask in checked])
+    lazy = [keep_on_disk and device is None and _is_on_disk(part) for part in parts]
+    if sum(part.nbytes for part, stays in zip(parts, lazy, strict=True) if stays) <= LAZY_BYTES:
+        lazy = [False] * len(parts)
+    checked = [
+        _check_on_disk(part, name) if stays else _check_view(part, name, device)
+        for part, name, stays in zip(parts, names, lazy, strict=True)
+    ]
+    lengths = [view.values.shape[0] for view in checked]
+    check_lengths(lengths, names)
+    missing = np.column_stack([view.missing for view in checked])
     if missing.all(axis=1).any():
         row = int(np.flatnonzero(missing.all(axis=1))[0])
         raise ValueError(f"sample {row} is NaN in every view: drop it")
 
-    hashes = [_row_hashes(part) for part, _ in checked]
-    for h, (_, mask) in zip(hashes, checked, strict=True):
-        h[mask] = _MISSING  # not what a row of zeros has
-    # What a view holds, whatever the order of its rows: tells the views apart without their position.
-    contents = [_mix(_mix(h.copy()).sum(keepdims=True)) for h in hashes]
+    hashes = [_row_hashes(view.values) if view.hashes is None else view.hashes for view in checked]
+    for h, view in zip(hashes, checked, strict=True):
+        h[view.missing] = _MISSING  # not what a row of zeros has
+    contents = [mixed(content_of(h)) for h in hashes]
     view_order = list(range(len(parts)))
     if not keep_view_order:
-        # Equal contents in another form or type are told apart by it.
-        view_order.sort(
-            key=lambda v: (int(contents[v].view(np.uint64)[0]), is_sparse(checked[v][0]), str(checked[v][0].dtype))
-        )
-    keys = sum(_mix(h ^ content) for h, content in zip(hashes, contents, strict=True)).view(np.uint64)
+        view_order = order_of_views(contents, [(is_sparse(view.values), str(view.dtype)) for view in checked])
+    keys = keys_of(hashes, contents)
     order = np.argsort(keys, kind="stable") if canonical else np.arange(lengths[0])
 
-    rows_of = _unit_rows if unit else _ordered_rows
-    arrays = tuple(rows_of(checked[v][0], order if canonical else None) for v in view_order)
+    def rows_of(v: int) -> Any:
+        values, rank = checked[v].values, order if canonical else None
+        if lazy[v]:
+            return _rows_on_disk(checked[v], order, unit=unit)
+        return unit_rows(values, rank) if unit else _ordered_rows(values, rank)
+
+    arrays = tuple(rows_of(v) for v in view_order)
     return Views(
         arrays=arrays,
         order=order,
@@ -286,7 +362,7 @@ def as_views(
     )
 
 
-def _collect(views: Any, view_sizes: Sequence[int] | None) -> tuple[list[Any], list[str], NDArray[Any] | None]:
+def collect(views: Any, view_sizes: Sequence[int] | None) -> tuple[list[Any], list[str], NDArray[Any] | None]:
     """Return the parts of the input, aligned, with their names and the index of the samples."""
     if hasattr(views, "mod") and hasattr(views, "obs_names"):
         views = {name: _MuDataPart(part) for name, part in views.mod.items()}
@@ -302,7 +378,7 @@ def _collect(views: Any, view_sizes: Sequence[int] | None) -> tuple[list[Any], l
             # [[1, 2], [3, 4]] is one array.
             depth = _plain(views[0], "view 0").ndim
             if depth < 2:
-                return _collect(_plain(views, "the array"), view_sizes)
+                return collect(_plain(views, "the array"), view_sizes)
         names, parts = [f"view {v}" for v in range(len(views))], list(views)
     else:
         raise TypeError(f"views are a {type(views).__name__}: expected a list or dict of 2-D arrays, or one 2-D array")
@@ -395,22 +471,122 @@ def _frame_values(frame: Any) -> Any:
     return values
 
 
-def _check_view(part: Any, name: str, device: Any) -> tuple[Any, NDArray[np.bool_]]:
-    """Return a view as a floating matrix on a device, and which of its rows are missing (set to zero)."""
-    if is_sparse(part):
-        part = sp.csr_array(part)
-        if not part.has_canonical_format:
-            part = part.copy()
-            part.sum_duplicates()
-    else:
-        part = _plain(part, name)
-    if isinstance(part, np.ndarray) and part.dtype == object:
-        if any(isinstance(value, str | bytes) for value in part.flat):
-            raise TypeError(f"{name} holds text, which is not numeric")
-        try:
-            part = part.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"{name} holds objects that are not numbers: {error}") from None
+@dataclass(frozen=True)
+class _Checked:
+    """A view that is known to be numeric and finite.
+
+    Attributes
+    ----------
+    values : array, CSR, or what has rows
+        Floating; missing rows are zero. On disk, it is as it was given.
+    missing : ndarray of bool of shape (n,)
+        Which rows are entirely NaN.
+    hashes : ndarray of shape (n,), optional
+        Of the rows, where the look at them has computed these already.
+    """
+
+    values: Any
+    missing: NDArray[np.bool_]
+    hashes: NDArray[np.int64] | None = None
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the values, once they are worked on."""
+        dtype = self.values.dtype
+        return dtype if self.hashes is None or dtype in (np.float32, np.float64) else np.dtype(np.float64)
+
+
+def _is_on_disk(part: Any) -> bool:
+    return isinstance(part, np.memmap) or getattr(part, "on_disk", False) is True
+
+
+def _check_on_disk(part: Any, name: str) -> _Checked:
+    """Look at a view on disk, block by block, as `_check_view` and `_row_hashes` do at one in memory."""
+    check_kind(part, name)
+    n = part.shape[0]
+    missing, hashes = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.int64)
+    wrong: list[Wrong] = []
+    for rows, block in _blocks_on_disk(part):
+        missing[rows], hashes[rows], found = look_at(block, rows.start)
+        wrong += found
+    refuse_wrong(wrong, name)
+    return _Checked(part, missing, hashes)
+
+
+def look_at(block: NDArray[Any], first: int = 0) -> tuple[NDArray[np.bool_], NDArray[np.int64], list[Wrong]]:
+    """Return which rows of a block are missing, and set these to zero, the hashes of all, and what is wrong with it."""
+    missing = np.zeros(len(block), dtype=bool)
+    wrong: list[Wrong] = []
+    finite = np.isfinite(block)
+    if not finite.all():
+        missing = np.isnan(block).all(axis=1)
+        found = np.argwhere(~finite & ~missing[:, None])
+        if len(found):
+            i, j = found[0].tolist()
+            wrong = [(first + i, j, float(block[i, j]), len(found))]
+        block[missing] = 0
+    hashes = _row_hashes(block)
+    hashes[missing] = _MISSING  # not what a row of zeros has
+    return missing, hashes, wrong
+
+
+def refuse_wrong(wrong: list[Wrong], name: str) -> None:
+    """Raise if blocks of a view hold what is not finite."""
+    if wrong:
+        row, column, value, _ = wrong[0]
+        raise ValueError(
+            f"{name} contains NaN or infinity at row {row}, column {column} ({value}), and "
+            f"{sum(count for *_, count in wrong) - 1} more: impute or drop them; "
+            "a row that is NaN in the whole view is a missing view"
+        )
+
+
+def _blocks_on_disk(part: Any) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield blocks of rows of a view on disk, as floating arrays of their own."""
+    n, d = part.shape
+    step = max(1, _DISK_BLOCK // d)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        yield rows, floating(part[rows])
+
+
+def floating(block: Any) -> NDArray[Any]:
+    """Return a copy of a block of rows in float32 if it is that, in float64 else."""
+    made: NDArray[Any] = np.array(block, order="C", subok=False)
+    return made if made.dtype in (np.float32, np.float64) else made.astype(np.float64)
+
+
+def _rows_on_disk(view: _Checked, order: NDArray[np.intp], *, unit: bool) -> NDArray[Any]:
+    """Return the rows of a view on disk in an order, at unit length if asked for, in a temporary file.
+
+    Both are read and written in large pieces: rows go to the block that they belong to, in the order in which they
+    come, and then to their place in it.
+    """
+    n, d = view.values.shape
+    made = scratch_array((n, d), view.dtype)
+    rank = np.empty(n, dtype=np.intp)
+    rank[order] = np.arange(n)
+    step = max(1, _DISK_BLOCK // d)
+    starts = np.arange(0, n, step)
+    filled, arrived = starts.copy(), np.empty(n, dtype=np.intp)
+    for rows, block in _blocks_on_disk(view.values):
+        block[view.missing[rows]] = 0
+        by_rank = np.argsort(rank[rows])
+        ranks = rank[rows][by_rank]
+        block = unit_rows(block, by_rank) if unit else block[by_rank]
+        cuts = [0, *np.searchsorted(ranks, starts[1:]), len(ranks)]
+        for b, (first, last) in enumerate(itertools.pairwise(cuts)):
+            room = slice(filled[b], filled[b] + last - first)
+            made[room], arrived[room] = block[first:last], ranks[first:last]
+            filled[b] = room.stop
+    for start in starts:
+        rows = slice(start, min(start + step, n))
+        made[arrived[rows]] = made[rows].copy()
+    return made
+
+
+def check_kind(part: Any, name: str) -> None:
+    """Refuse what is not a matrix of real numbers, or is empty."""
     kind = part.dtype.kind if hasattr(part.dtype, "kind") else ("c" if part.is_complex() else "f")
     if kind == "c":
         raise ValueError(f"Complex data not supported: {name} has the type {part.dtype}; pass real numbers")
@@ -425,6 +601,30 @@ def _check_view(part: Any, name: str, device: Any) -> tuple[Any, NDArray[np.bool
         if count == 0:
             shape = tuple(part.shape)
             raise ValueError(f"{name} is empty: 0 {what} (shape={shape}) while a minimum of 1 is required.")
+
+
+def _check_view(part: Any, name: str, device: Any) -> _Checked:
+    """Return a view as a floating matrix on a device, and which of its rows are missing (set to zero)."""
+    if hasattr(part, "__dask_graph__"):
+        raise TypeError(
+            f"{name} is a collection of Dask, on which ESTMC and ASRETR with the basis AGFT work: "
+            "bring it into memory with .compute() for anything else"
+        )
+    if is_sparse(part):
+        part = sp.csr_array(part)
+        if not part.has_canonical_format:
+            part = part.copy()
+            part.sum_duplicates()
+    else:
+        part = _plain(part, name)
+    if isinstance(part, np.ndarray) and part.dtype == object:
+        if any(isinstance(value, str | bytes) for value in part.flat):
+            raise TypeError(f"{name} holds text, which is not numeric")
+        try:
+            part = part.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} holds objects that are not numbers: {error}") from None
+    check_kind(part, name)
     n = part.shape[0]
     values = part.data if is_sparse(part) else part
     if is_sparse(part) or isinstance(part, np.ndarray):
@@ -442,8 +642,8 @@ def _check_view(part: Any, name: str, device: Any) -> tuple[Any, NDArray[np.bool
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not math.isfinite(float(xp.sum(values)))
     if not suspicious:
-        return part, np.zeros(n, dtype=bool)
-    return _blank_missing_rows(part, name)
+        return _Checked(part, np.zeros(n, dtype=bool))
+    return _Checked(*_blank_missing_rows(part, name))
 
 
 def _blank_missing_rows(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
@@ -454,10 +654,7 @@ def _blank_missing_rows(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
     wrong = np.argwhere(~finite & ~missing[:, None])
     if len(wrong):
         row, column = map(int, wrong[0])
-        raise ValueError(
-            f"{name} contains NaN or infinity at row {row}, column {column} ({host[row, column]}), and "
-            f"{len(wrong) - 1} more: impute or drop them; a row that is NaN in the whole view is a missing view"
-        )
+        refuse_wrong([(row, column, float(host[row, column]), len(wrong))], name)
     if not missing.any():
         return part, missing
     if is_sparse(part):
@@ -482,7 +679,7 @@ def _ordered_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
     return part if order is None else part[placed(order, part) if is_tensor(part) else order]
 
 
-def _unit_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
+def unit_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
     """Return the rows in an order, each scaled to unit length; zero rows stay zero."""
     if is_sparse(part):
         part = part[order] if order is not None else part.copy()

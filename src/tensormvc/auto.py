@@ -20,9 +20,10 @@ from sklearn.utils._param_validation import StrOptions
 
 from ._consensus import cluster_embedding, consensus_embedding
 from ._evidence import ChosenNormalisation, Evidence, NeighbourGraphs, gather_evidence
+from ._executors import row_blocks
 from ._ops import one_hot
 from ._sample_random import SampleRandom
-from ._views import Views, as_views, row_blocks
+from ._views import Views, as_views
 from .bases import GFT
 from .graphs import refuse_missing
 from .graphs._fuzzy import find_neighbours

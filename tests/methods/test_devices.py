@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import tensormvc as tm
-from tensormvc._executors import InMemory
+from tensormvc._executors import InMemory, row_work
 from tensormvc._kmeans import kmeans
 from tensormvc._ops import inner
 from tensormvc._sample_random import SampleRandom
@@ -169,16 +169,41 @@ def test_products_of_tall_matrices(backend, monkeypatch):
         np.testing.assert_allclose(backend.numpy(product), left[:, 1].T @ right, atol=1e-13)
 
 
+@row_work(reads="values")
+def sums(part):
+    return [part.values.sum(0), (part.values**2).sum()]
+
+
+@row_work(reads="values")
+def largest(part):
+    return part.values[:, 0].max()
+
+
+@row_work(reads="values numbers", writes="numbers")
+def number(part):
+    part.numbers[...] = part.first
+    assert len(part) == len(part.values)
+
+
 def test_row_blocks_reduce_in_their_order(backend):
     values = np.random.default_rng(0).normal(size=(5000, 3))
-    given = backend.array(values)
-    rows = InMemory(given, 100)
-    total, squares = rows.sum(lambda piece: [given[piece].sum(0), (given[piece] ** 2).sum()])
+    rows = InMemory(backend.array(values))
+    rows.hold(values=backend.array(values))
+    total, squares = rows.sum(sums, width=100)
     np.testing.assert_allclose(backend.numpy(total), values.sum(axis=0), atol=1e-10)
     assert float(squares) == pytest.approx((values**2).sum())
-    assert float(rows.max(lambda piece: given[piece].max())) == values.max()
+    assert float(rows.max(largest, width=100)) == values[:, 0].max()
     for place in (0, 2500, 4999):
         # What is not a number is never lost.
         given = backend.array(values)
         given[place, 0] = np.nan
-        assert np.isnan(float(rows.max(lambda piece, given=given: given[piece, 0].max())))
+        rows.hold(values=given)
+        assert np.isnan(float(rows.max(largest, width=100)))
+    rows.full("numbers", value=7, dtype="int64")
+    rows.each(number, width=100)
+    numbers = backend.numpy(rows["numbers"])
+    assert (numbers <= np.arange(5000)).all()
+    assert (np.arange(5000) - numbers < 2**27).all()
+    assert "numbers" in rows
+    rows.drop("numbers")
+    assert "numbers" not in rows

@@ -1,5 +1,7 @@
 """The solvers against their sections of the specification, written out as loops."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,11 @@ def problem(seed=0, n=40, dims=(6, 60, 9)):
     y = rng.integers(0, 3, size=n)
     views = as_views([rng.normal(size=(3, d))[y] * 2 + rng.normal(size=(n, d)) for d in dims])
     return views, list(views.arrays)
+
+
+def first_anchors(views, latent):
+    views.rows.alias("x", "views")
+    return [principal_anchors(views, v, latent, width) for v, width in enumerate(views.widths)]
 
 
 def textbook_shrink(basis, penalty):
@@ -147,15 +154,15 @@ def test_rounds_before_anything_is_left_are_the_same_without_matrices(name, stac
 def test_anchor_methods(name, gamma, latent):
     views, parts = problem()
     basis = make_basis(name).fit(views)
-    anchors = [principal_anchors(part, latent, views) for part in parts]
+    anchors = first_anchors(views, latent)
     for anchor in anchors:
         kept = min(anchor.shape)
         np.testing.assert_allclose(anchor[:kept] @ anchor[:kept].T, np.eye(kept), atol=1e-12)
-    solver = AnchorRepresentation(parts, basis, ETR(1.0), alpha=0.1, ridge=2 * gamma, anchors=anchors)
+    solver = AnchorRepresentation(views.rows, basis, ETR(1.0), alpha=0.1, ridge=2 * gamma, anchors=anchors)
     schedule = Schedule({"mu": 1e-2, "rho": 1e-2}, {"mu": 1e9, "rho": 1e9})
     for rounds in (1, 2, 7):
         run_admm(solver.step, schedule, max_iter=rounds, tol=0)
-        solver = AnchorRepresentation(parts, basis, ETR(1.0), alpha=0.1, ridge=2 * gamma, anchors=anchors)
+        solver = AnchorRepresentation(views.rows, basis, ETR(1.0), alpha=0.1, ridge=2 * gamma, anchors=anchors)
         schedule = Schedule({"mu": 1e-2, "rho": 1e-2}, {"mu": 1e9, "rho": 1e9})
         run_admm(solver.step, schedule, max_iter=rounds, tol=0)
         shrink = textbook_shrink(basis, ETR(1.0))
@@ -169,25 +176,28 @@ def test_anchor_methods(name, gamma, latent):
 
 
 def test_embedding_is_the_svd():
-    views, parts = problem()
+    views, _ = problem()
     basis = make_basis("gft-sum").fit(views)
-    anchors = [principal_anchors(part, 4, views) for part in parts]
-    solver = AnchorRepresentation(parts, basis, ETR(), alpha=0.5, ridge=0.0, anchors=anchors)
+    anchors = first_anchors(views, 4)
+    solver = AnchorRepresentation(views.rows, basis, ETR(), alpha=0.5, ridge=0.0, anchors=anchors)
     run_admm(solver.step, Schedule({"mu": 1e-4, "rho": 1e-4}, {"mu": 1e11, "rho": 1e13}), max_iter=20, tol=1e-7)
     stacked = np.concatenate([solver.representation[:, :, v] for v in range(3)], axis=1)
     expected = np.linalg.svd(stacked, full_matrices=False)[0][:, :3]
-    ours = solver.embedding(3)
+    solver.embed(3)
+    ours = solver.rows["embedding"]
     np.testing.assert_allclose(np.abs(np.sum(expected * ours, axis=0)), 1, atol=1e-9)
 
 
 def test_row_blocks_change_nothing_but_rounding(monkeypatch):
-    views, parts = problem()
+    views, _ = problem()
     basis = make_basis("agft").fit(views)
-    anchors = [principal_anchors(part, 4, views) for part in parts]
+    anchors = first_anchors(views, 4)
     results = []
     for size in (4096, 3):
-        monkeypatch.setattr("tensormvc._views._ROW_BLOCK", size)
-        solver = AnchorRepresentation(parts, basis, ETR(1.0), alpha=0.1, ridge=0.0, anchors=anchors)
+        monkeypatch.setattr("tensormvc._executors._ROW_BLOCK", size)
+        views = replace(views)  # with an executor of its own
+        views.rows.alias("x", "views")
+        solver = AnchorRepresentation(views.rows, basis, ETR(1.0), alpha=0.1, ridge=0.0, anchors=anchors)
         run_admm(solver.step, Schedule({"mu": 1e-2, "rho": 1e-2}, {"mu": 1e9, "rho": 1e9}), max_iter=8, tol=0)
         results.append(solver.representation)
     assert relative(results[1], results[0]) < 1e-9
@@ -258,19 +268,23 @@ def test_estimators_use_the_view_order_that_contents_decide():
 
 def test_embedding_of_low_rank_is_completed_from_what_was_removed():
     """With two directions kept, the third is the strongest one of the multiplier beside them."""
-    views, parts = problem()
-    anchors = [principal_anchors(part, 4, views) for part in parts]
-    solver = AnchorRepresentation(parts, make_basis("gft-sum").fit(views), ETR(), alpha=0.5, ridge=0.0, anchors=anchors)
+    views, _ = problem()
+    anchors = first_anchors(views, 4)
+    solver = AnchorRepresentation(
+        views.rows, make_basis("gft-sum").fit(views), ETR(), alpha=0.5, ridge=0.0, anchors=anchors
+    )
     rng = np.random.default_rng(0)
-    shape = solver.tensor_z.shape
+    shape = solver.rows["z"].shape
     n = shape[0]
     low_rank = rng.normal(size=(n, 2)) @ rng.normal(size=(2, 12))
-    solver.tensor_z = (low_rank + 1e-7 * rng.normal(size=(n, 12))).reshape(shape)
-    solver.tensor_w = rng.normal(size=shape)
+    solver.rows["z"][...] = (low_rank + 1e-7 * rng.normal(size=(n, 12))).reshape(shape)
+    solver.rows["w"][...] = rng.normal(size=shape)
     left = np.linalg.svd(low_rank, full_matrices=False)[0][:, :2]
-    removed = solver.tensor_w.reshape(n, 12)
+    removed = solver.rows["w"].reshape(n, 12)
     third = np.linalg.svd(removed - left @ (left.T @ removed), full_matrices=False)[0][:, :1]
     expected = np.concatenate([left, third], axis=1)
-    np.testing.assert_allclose(np.abs(np.sum(expected * solver.embedding(3), axis=0)), 1, atol=1e-6)
-    solver.tensor_w[...] = 0
-    assert not solver.embedding(3)[:, 2].any()
+    solver.embed(3)
+    np.testing.assert_allclose(np.abs(np.sum(expected * solver.rows["embedding"], axis=0)), 1, atol=1e-6)
+    solver.rows["w"][...] = 0
+    solver.embed(3)
+    assert not solver.rows["embedding"][:, 2].any()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -11,9 +12,12 @@ from array_api_compat import device
 from numpy.typing import NDArray
 
 from .. import _ops
+from .._executors import Part, row_blocks, row_work
 from .._ops import Array
-from .._views import Views, as_views, row_blocks
+from .._scratch import is_on_disk
+from .._views import Views, as_views, probes_of
 from ..graphs import anchor_graph, bkhk, inverse_root_degrees, refuse_missing
+from ..graphs._halving import bkhk_of_rows
 from ._base import ConvertedMatrix
 from ._graph import DataBasis
 from ._spectrum import settle
@@ -29,8 +33,8 @@ class AGFT(DataBasis):
     formed: with a sparse n × k_a graph of k entries a row, a transform costs O(n·k) instead of O(n·k_a) for
     each column of the tensor.
 
-    Memory: 12 n·k bytes for the graph and 16 k_a² for the spectrum; a transform of n rows of p numbers adds at
-    most 32 blocks of k_a × p.
+    Memory: 12 n·k bytes for the graph and 16 k_a² for the spectrum; a transform of n rows of p numbers adds
+    32 blocks of k_a × p, or one for each 16 384 rows.
 
     Parameters
     ----------
@@ -91,21 +95,22 @@ class AGFT(DataBasis):
         """
         if sample_graph is not None:
             raise ValueError("AGFT builds its own graph to anchors: use GFT with a sample_graph of your own")
-        made = as_views(views)
+        made = as_views(views, keep_on_disk=True)
         depth = self._depth(made.n_samples, n_clusters)
         if isinstance(self.n_neighbors, bool) or not isinstance(self.n_neighbors, int | np.integer):
             raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}")
         if n_clusters is not None and (isinstance(n_clusters, bool) or not n_clusters >= 1):
             raise ValueError(f"n_clusters must be a whole number >= 1, got {n_clusters!r}")
         refuse_missing(made, "AGFT")
+        k = min(self.n_neighbors, 2**depth - 1)
+        if made.rows.distributed:
+            self._fit_rows(made, depth, k)
+            return self
         # In single precision rounding would decide who is in which half.
-        parts = [_ops.in_double(array) for array in made.arrays]
+        parts = [array if is_on_disk(array) else _ops.in_double(array) for array in made.arrays]
         anchors = bkhk(parts, depth, made.probes(1)[:, 0])
-        graph = anchor_graph(parts, anchors, min(self.n_neighbors, 2**depth - 1))
-        self.n_anchors_: int = 2**depth
-        self.anchors_: list[NDArray[np.float64]] = [
-            _ops.on_host(anchors[made.view_order.index(v)]) for v in range(made.n_views)
-        ]
+        graph = anchor_graph(parts, anchors, k)
+        self._set_anchors(anchors, made)
         self._set_spectrum(graph, made)
         self.mode_length_ = made.n_samples
         self._order = None if made is views else made.order
@@ -137,26 +142,68 @@ class AGFT(DataBasis):
 
     def _set_spectrum(self, graph: sp.csr_array, views: Views) -> None:
         """Compute Ŝ = D^{-1/2} S Δ^{-1/2} and V Σ^{-1}, with which U = Ŝ V Σ^{-1}."""
-        scale_rows = np.repeat(inverse_root_degrees(graph), np.diff(graph.indptr))
-        degrees = np.bincount(graph.indices, weights=graph.data, minlength=graph.shape[1])
-        scale_columns = np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
-        weights = graph.data * scale_rows * scale_columns[graph.indices]
-        normalised = sp.csr_array((weights, graph.indices, graph.indptr), shape=graph.shape)
-        self._normalised = _ops.SparseFactor(normalised, list(row_blocks(views.n_samples)))
-        squares, vectors = np.linalg.eigh(_ops.on_host(self._normalised.gram(views.place(np.zeros(1)))))
+        degrees = _anchor_degrees(graph)
+        self._normalised = _ops.SparseFactor(_normalised(graph, degrees), list(row_blocks(views.n_samples)))
+        self._settle_spectrum(
+            _ops.on_host(self._normalised.gram(views.place(np.zeros(1)))),
+            lambda count: _ops.on_host(self._normalised.transpose_times(views.probes(count))),
+        )
+
+    def _fit_rows(self, views: Views, depth: int, n_neighbors: int) -> None:
+        """Do the same with samples that are elsewhere; the graph to the anchors stays with them."""
+        rows = views.rows
+        rows.full("ties")
+        rows.each(_set_ties, views.probe_draws(1))
+        anchors = bkhk_of_rows(rows, list(range(views.n_views)), depth)
+        rows.drop("ties")
+        self._set_anchors(anchors, views)
+        longest = max(float(rows.max(_longest)), float(sum(map(_ops.sum_of_squares, anchors)).max()))
+        rows.make("graph", _links, anchors, n_neighbors, max(longest, np.finfo(np.float64).tiny))
+        rows.make("normalised", _normalise, rows.sum(_degrees))
+        rows.drop("graph")
+        self._settle_spectrum(rows.sum(_gram), lambda count: rows.sum(_probes_at_anchors, views.probe_draws(count)))
+        self.mode_length_ = views.n_samples
+
+    def _set_anchors(self, anchors: list[Array], views: Views) -> None:
+        self.n_anchors_: int = len(anchors[0])
+        self.anchors_: list[NDArray[np.float64]] = [
+            _ops.on_host(anchors[views.view_order.index(v)]) for v in range(views.n_views)
+        ]
+
+    def _settle_spectrum(self, gram: NDArray[np.float64], probes_at_anchors: Callable[[int], Array]) -> None:
+        squares, vectors = np.linalg.eigh(gram)
         kept = squares > _ZERO
         squares, vectors = squares[kept][::-1], vectors[:, kept][:, ::-1]
         factor = vectors / np.sqrt(squares)
 
         def project(count: int) -> Array:
-            return factor.T @ _ops.on_host(self._normalised.transpose_times(views.probes(count)))
+            return factor.T @ probes_at_anchors(count)
 
         settle(-squares, factor, project)
         self.singular_values_: NDArray[np.float64] = np.sqrt(squares)
         self.slice_weights_ = np.ones(len(squares))
         self._converted = ConvertedMatrix(factor)
 
+    def forward_rows(self, rows: Any, name: str, *, out: Array | None = None) -> Array:
+        """Return the slices of a tensor that an executor holds."""
+        if not rows.distributed:
+            return super().forward_rows(rows, name, out=out)
+        rows.alias("tensor", name)
+        at_anchors = rows.sum(_at_anchors)
+        shape = at_anchors.shape[1:]
+        return (self._converted.like(at_anchors).T @ at_anchors.reshape(len(at_anchors), -1)).reshape(-1, *shape)
+
+    def inverse_rows(self, slices: Array, rows: Any, name: str) -> None:
+        """Turn slices into a tensor that an executor holds."""
+        if not rows.distributed:
+            super().inverse_rows(slices, rows, name)
+            return
+        rows.alias("tensor", name)
+        rows.each(_from_anchors, self._converted.like(slices) @ slices.reshape(len(slices), -1))
+
     def _forward(self, tensor: Array, out: Array | None) -> Array:
+        if not hasattr(self, "_normalised"):
+            raise ValueError("this AGFT was fitted to samples on a cluster, where its graph is gone: fit one in memory")
         xp = _ops.namespace(tensor)
         columns = xp.reshape(tensor, (tensor.shape[0], -1))
         at_anchors = self._normalised.transpose_times(columns)
@@ -167,6 +214,8 @@ class AGFT(DataBasis):
         return out
 
     def _inverse(self, slices: Array, out: Array | None) -> Array:
+        if not hasattr(self, "_normalised"):
+            raise ValueError("this AGFT was fitted to samples on a cluster, where its graph is gone: fit one in memory")
         xp = _ops.namespace(slices)
         shape = (self.mode_length_, *slices.shape[1:])
         if out is None:
@@ -174,3 +223,68 @@ class AGFT(DataBasis):
         at_anchors = self._converted.like(slices) @ xp.reshape(slices, (slices.shape[0], -1))
         self._normalised.times(at_anchors, xp.reshape(out, (shape[0], -1)))
         return out
+
+
+def _anchor_degrees(graph: sp.csr_array) -> NDArray[np.float64]:
+    degrees: Any = np.bincount(graph.indices, weights=graph.data, minlength=graph.shape[1])
+    return np.asarray(degrees, dtype=np.float64)
+
+
+def _normalised(graph: sp.csr_array, degrees: NDArray[np.float64]) -> sp.csr_array:
+    """Return D^{-1/2} S Δ^{-1/2} of some rows of a graph to anchors, with the degrees Δ of these in all of it."""
+    scale_rows = np.repeat(inverse_root_degrees(graph), np.diff(graph.indptr))
+    scale_columns = np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
+    weights = graph.data * scale_rows * scale_columns[graph.indices]
+    return sp.csr_array((weights, graph.indices, graph.indptr), shape=graph.shape)
+
+
+# Work on rows that are elsewhere.
+
+
+@row_work(reads="views", sets="ties")
+def _set_ties(rows: Part, draws: list[Any]) -> None:
+    rows.ties[...] = probes_of(rows.views, draws)[:, 0]
+
+
+@row_work(reads="views")
+def _longest(rows: Part) -> float:
+    return float(sum(_ops.sum_of_squares(_ops.in_double(view)) for view in rows.views).max())
+
+
+@row_work(reads="views")
+def _links(rows: Part, anchors: list[Array], n_neighbors: int, scale: float) -> sp.csr_array:
+    return anchor_graph(rows.views, anchors, n_neighbors, scale)
+
+
+@row_work(reads="graph")
+def _degrees(rows: Part) -> NDArray[np.float64]:
+    return _anchor_degrees(rows.graph)
+
+
+@row_work(reads="graph")
+def _normalise(rows: Part, degrees: NDArray[np.float64]) -> sp.csr_array:
+    return _normalised(rows.graph, degrees)
+
+
+@row_work(reads="normalised")
+def _gram(rows: Part) -> NDArray[np.float64]:
+    transposed = rows.normalised.T
+    return np.asarray((transposed @ transposed.T).toarray())
+
+
+@row_work(reads="normalised views")
+def _probes_at_anchors(rows: Part, draws: list[Any]) -> Array:
+    return rows.normalised.T @ probes_of(rows.views, draws)
+
+
+@row_work(reads="normalised tensor")
+def _at_anchors(rows: Part) -> Array:
+    tensor = rows.tensor
+    columns = tensor.reshape(len(tensor), -1)
+    return (rows.normalised.astype(tensor.dtype, copy=False).T @ columns).reshape(-1, *tensor.shape[1:])
+
+
+@row_work(reads="normalised", sets="tensor")
+def _from_anchors(rows: Part, at_anchors: Array) -> None:
+    tensor = rows.tensor
+    tensor[...] = (rows.normalised.astype(tensor.dtype, copy=False) @ at_anchors).reshape(tensor.shape)

@@ -95,6 +95,14 @@ class SampleModeBasis(Basis):
         shape = (self.mode_length_, *slices.shape[1:])
         return written(lambda room: self._inverse(slices, room), out, shape, real_dtype(slices))
 
+    def forward_rows(self, rows: Any, name: str, *, out: Array | None = None) -> Array:
+        """Return the slices of a tensor that an executor holds."""
+        return self.forward(rows[name], out=out)
+
+    def inverse_rows(self, slices: Array, rows: Any, name: str) -> None:
+        """Turn slices into a tensor that an executor holds."""
+        self.inverse(slices, out=rows[name])
+
     @abstractmethod
     def _forward(self, tensor: Array, out: Array | None) -> Array: ...
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._fit import choices, fit_with_progress
+from ._on_cluster import cluster_on_scheduler
 from ._options import (
     BasisOption,
     Clusters,
@@ -82,6 +83,16 @@ def cluster(
     param: Parameters = None,
     column: Annotated[str, typer.Option("--column", metavar="NAME", help="Name of the column of labels.")] = "cluster",
     seed: Seed = 0,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler",
+            metavar="ADDRESS",
+            show_default=False,
+            help="Compute with the workers of a Dask cluster, such as tcp://host:8786. FILE is then a folder with "
+            "Parquet files or a Zarr array for each view, all rows in the same order; the labels go into a folder.",
+        ),
+    ] = None,
     force: Force = False,
     as_json: Json = False,
     views: ViewNames = None,
@@ -101,6 +112,24 @@ def cluster(
     from .. import metrics
     from .._files import check_target
 
+    if scheduler is not None:
+        if report is not None or orders is not None or labels is not None or samples or on or join:
+            raise usage_error("--scheduler goes without --report, --orders, --labels, --samples, --on and --join")
+        cluster_on_scheduler(
+            scheduler,
+            file,
+            n_clusters=clusters,
+            output=output,
+            method=method,
+            basis=basis,
+            parameters=param,
+            column=column,
+            seed=seed,
+            force=force,
+            as_json=as_json,
+            names=None if views is None else [name.strip() for name in views.split(",")],
+        )
+        return
     used = method or default_method(basis, param)
     n_clusters = n_clusters_of(clusters, used)
     target = _check_output(file, output, column, as_json, force)

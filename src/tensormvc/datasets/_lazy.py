@@ -13,8 +13,6 @@ import numpy as np
 from .._validation import check_memory
 from ._errors import DataError, reading, require
 
-# Views that together take more than this stay on disk where the format allows it.
-LAZY_BYTES = 8 * 2**20
 # Rows are read in blocks of about this many bytes.
 _BLOCK_BYTES = 4 * 2**20
 # So much of a Parquet file is decoded at a time.
@@ -38,9 +36,12 @@ class RowSource(ABC):
         Always 2.
     nbytes : int
         Memory that all the rows would take.
+    on_disk : bool
+        Always true: what tells the methods that work on blocks of rows to leave it there.
     """
 
     ndim = 2
+    on_disk = True
 
     def __init__(self, path: str, shape: tuple[int, int], dtype: Any) -> None:
         self.path = path

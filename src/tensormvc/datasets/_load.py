@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._files import StrPath
+from .._scratch import LAZY_BYTES
 from ._align import Join
 from ._anndata import read_h5ad, read_h5mu
 from ._dataset import Dataset, by_name
 from ._errors import Budget, DataError, MissingDataError, reading
 from ._hdf5 import HDF5Reader
 from ._layout import Samples, choose
-from ._lazy import LAZY_BYTES, RowSource
+from ._lazy import RowSource
 from ._mat import read_mat
 from ._npz import read_npz
 from ._tables import TABLES, read_tables

@@ -13,11 +13,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .._scratch import LAZY_BYTES
 from ._align import Join, align, take_rows
 from ._dataset import Dataset, by_name
 from ._errors import Budget, DataError, reading, require
 from ._layout import LABEL_NAMES, encode, plain
-from ._lazy import LAZY_BYTES, ParquetRows, RowSource, table_values
+from ._lazy import ParquetRows, RowSource, table_values
 
 PARQUET = (".parquet", ".pq")
 TABLES = (".csv", ".tsv", ".tab", *PARQUET)

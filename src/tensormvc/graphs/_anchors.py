@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._executors import InMemory, row_blocks
 from .._ops import (
     Array,
     in_double,
@@ -24,12 +25,11 @@ from .._ops import (
     run_ranges,
     smallest,
 )
-from .._views import row_blocks
+from .._scratch import is_on_disk
+from ._halving import TIE, bkhk_of_rows
 from ._knn import DistanceBlocks, tie_margin
 
 _ROUNDS = 10
-# Share of the largest value up to which two values tie: above what rounding the samples to single precision does.
-_TIE = 1e-6
 _EPS = np.finfo(np.float64).eps
 # Numbers of a group of samples up to which its parts are split together: what the cache holds.
 _TOGETHER = 2**16
@@ -49,7 +49,8 @@ def bkhk(parts: list[Any], depth: int, tie_values: Array) -> list[Array]:
     Parameters
     ----------
     parts : list of arrays (n, d_v)
-        The samples, in parts that are thought of as concatenated; dense or CSR.
+        The samples, in parts that are thought of as concatenated; dense or CSR. If one is on disk, blocks of rows are
+        looked at, one after the other.
     depth : int
         At least 1; every last split needs two samples.
     tie_values : array of shape (n,)
@@ -63,6 +64,10 @@ def bkhk(parts: list[Any], depth: int, tie_values: Array) -> list[Array]:
     n = parts[0].shape[0]
     if depth < 1 or 2**depth > n:
         raise ValueError(f"{2**depth} anchors need at least as many samples, and 2 at least; there are {n}")
+    if any(map(is_on_disk, parts)):
+        rows = InMemory(tie_values)
+        rows.hold(views=parts, ties=tie_values)
+        return bkhk_of_rows(rows, list(range(len(parts))), depth)
     tree = _Tree([in_double(part) for part in parts], tie_values)
     branches = [(placed(np.arange(n)[None], tie_values), np.array([n]), depth)]
     # The first levels one after the other; then branches by all threads, unless they are a device's.
@@ -266,7 +271,7 @@ def _comparable(values: Array, sizes: NDArray[np.intp]) -> tuple[Array, Array]:
         present = _present(sizes, values)
         size = size * present
         values = xp.where(present, values, xp.full_like(values, np.inf))
-    return values, _TIE * xp.max(size, axis=1, keepdims=True)
+    return values, TIE * xp.max(size, axis=1, keepdims=True)
 
 
 def _mark(side: Array, tied: Array, ties: Array, count: NDArray[np.intp], mark: bool) -> Array:
@@ -281,7 +286,7 @@ def _mark(side: Array, tied: Array, ties: Array, count: NDArray[np.intp], mark: 
     return side
 
 
-def anchor_graph(parts: list[Any], anchors: list[Array], n_neighbors: int) -> sp.csr_array:
+def anchor_graph(parts: list[Any], anchors: list[Array], n_neighbors: int, scale: float | None = None) -> sp.csr_array:
     """Return the graph from samples to their nearest anchors; every row sums to 1.
 
     With the squared distances d of a sample to the anchors in ascending order, the weight of each of the k
@@ -296,13 +301,15 @@ def anchor_graph(parts: list[Any], anchors: list[Array], n_neighbors: int) -> sp
         The anchors in the same parts.
     n_neighbors : int
         k, at least 1 and less than k_a.
+    scale : float, optional
+        Largest squared length of all samples and anchors, where these are not all of them.
 
     Returns
     -------
     csr_array of shape (n, k_a)
         n·k entries: 12 n·k bytes.
     """
-    distances = DistanceBlocks(parts, [in_double(anchor) for anchor in anchors])
+    distances = DistanceBlocks(parts, [in_double(anchor) for anchor in anchors], scale)
     n, k_a = len(distances.squares), len(distances.other_squares)
     if not 1 <= n_neighbors < k_a:
         raise ValueError(f"n_neighbors={n_neighbors} must be at least 1 and less than the {k_a} anchors")

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from .._executors import row_blocks
 from .._ops import (
     Array,
     in_double,
@@ -47,23 +48,28 @@ class DistanceBlocks:
     parts : list of arrays (n, d_v)
         The samples, in parts that are thought of as concatenated; dense or CSR.
     others : list of arrays (k, d_v), optional
-        The points to measure to; the samples themselves by default.
+        The points to measure to, in float64; the samples themselves by default.
+    scale : float, optional
+        Squared length by which ties are judged, by default the largest there is.
     """
 
-    def __init__(self, parts: list[Any], others: list[Any] | None = None) -> None:
-        self.parts = [in_double(part) for part in parts]
+    def __init__(self, parts: list[Any], others: list[Any] | None = None, scale: float | None = None) -> None:
+        # Where samples meet other points they are converted by blocks: they may be on disk.
+        self.parts = [in_double(part) for part in parts] if others is None else parts
         self.others = self.parts if others is None else others
         self.squares = _squared_lengths(self.parts)
         self.other_squares = self.squares if others is None else _squared_lengths(self.others)
-        self.scale = max(float(self.squares.max()), float(self.other_squares.max()), np.finfo(np.float64).tiny)
+        largest = max(float(self.squares.max()), float(self.other_squares.max()), np.finfo(np.float64).tiny)
+        self.scale = largest if scale is None else scale
         room = _DEVICE_BLOCK_BYTES if is_tensor(self.squares) else _BLOCK_BYTES
-        self.rows_at_once = max(1, room // (8 * len(self.other_squares)))
+        widest = max(len(self.other_squares), *(part.shape[1] for part in parts))
+        self.rows_at_once = max(1, room // (8 * widest))
 
     def block(self, start: int, stop: int) -> Array:
         """Return the squared distances of samples start to stop, (stop − start, k), never negative."""
-        distances = _product(self.parts[0][start:stop], self.others[0])
+        distances = _product(in_double(self.parts[0][start:stop]), self.others[0])
         for mine, other in zip(self.parts[1:], self.others[1:], strict=True):
-            distances += _product(mine[start:stop], other)
+            distances += _product(in_double(mine[start:stop]), other)
         distances *= -2
         distances += self.squares[start:stop, None]
         distances += self.other_squares
@@ -71,10 +77,13 @@ class DistanceBlocks:
 
 
 def _squared_lengths(parts: list[Any]) -> Array:
-    return sum(
-        np.asarray(part.multiply(part).sum(axis=1)).ravel() if is_sparse(part) else sum_of_squares(part)
-        for part in parts
-    )
+    pieces = [sum(map(_squares_of, [part[rows] for part in parts])) for rows in row_blocks(parts[0].shape[0])]
+    return pieces[0] if len(pieces) == 1 else namespace(pieces[0]).concat(pieces)
+
+
+def _squares_of(rows: Any) -> Array:
+    rows = in_double(rows)
+    return np.asarray(rows.multiply(rows).sum(axis=1)).ravel() if is_sparse(rows) else sum_of_squares(rows)
 
 
 def _product(rows: Any, others: Any) -> Array:

@@ -8,29 +8,27 @@ that update the anchors.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import device
 
-from .._executors import InMemory
+from .._executors import Part, row_work
 from .._ops import (
     Array,
     contiguous,
     in_double,
     inner,
     is_sparse,
-    is_tensor,
     leading_eigenpairs,
     matmul_into,
     namespace,
     on_host,
     sum_of_squares,
 )
-from .._views import Views
+from .._views import Views, probes_of
 from ..bases._base import SampleModeBasis
 from ..bases._spectrum import settle
+from ..shrinkage import shrink_slices
 from ._admm import Step
 from ._frame import shrink
 
@@ -47,8 +45,8 @@ class AnchorRepresentation:
 
     Parameters
     ----------
-    parts : list of arrays (n, d_v)
-        Views at unit length, dense or CSR. If all are of single precision, so is the state.
+    rows : executor
+        Of the samples. It holds them as "x": views at unit length, dense or CSR; the state joins them.
     basis : fitted basis
         Transform of the tensor (n, l, m).
     penalty : penalty
@@ -59,159 +57,194 @@ class AnchorRepresentation:
         Weight 2γ of ‖Z‖²/2: the anchor regulariser on orthonormal anchors is nothing else.
     anchors : list of arrays (l, d_v)
         Where the anchors start.
+    single_precision : bool
+        Whether the state is float32, as it should be if all views are.
     """
 
     def __init__(
-        self, parts: list[Any], basis: Any, penalty: Any, *, alpha: float, ridge: float, anchors: list[Array]
+        self,
+        rows: Any,
+        basis: Any,
+        penalty: Any,
+        *,
+        alpha: float,
+        ridge: float,
+        anchors: list[Array],
+        single_precision: bool = False,
     ) -> None:
-        self.parts, self.basis, self.penalty = parts, basis, penalty
+        self.rows, self.basis, self.penalty = rows, basis, penalty
         self.alpha, self.ridge = alpha, ridge
-        xp = namespace(*anchors)
-        # A type of PyTorch has no equal of NumPy's.
-        self.single_precision = all(str(part.dtype).endswith("float32") for part in parts)
-        self._kind = {"dtype": xp.float32 if self.single_precision else xp.float64, "device": device(anchors[0])}
-        n, latent, m = parts[0].shape[0], anchors[0].shape[0], len(parts)
-        self.anchors = [xp.astype(anchor, self._kind["dtype"]) for anchor in anchors]
-        self.tensor_z = xp.zeros((n, m, latent), **self._kind)
-        self.tensor_j = xp.zeros((n, m, latent), **self._kind)
-        self.tensor_w = xp.zeros((n, m, latent), **self._kind)
-        self.residual = [xp.zeros(part.shape, **self._kind) for part in parts]  # R = X − ZA + Y/μ
-        self.error_share = xp.zeros((n, 1), **self._kind)
-        self.multiplier_share = xp.zeros((n, 1), **self._kind)
-        self.rows = InMemory(self.tensor_z, max(m * latent, *(part.shape[1] for part in parts)))
-        self._turned: list[Array] = []
+        kind = "float32" if single_precision else "float64"
+        self._dtype = getattr(namespace(*anchors), kind)
+        self.anchors = self._typed(anchors)
+        latent, widths, m = anchors[0].shape[0], [anchor.shape[1] for anchor in anchors], len(anchors)
+        for name in ("z", "j", "w"):
+            rows.full(name, m, latent, dtype=kind)
+        # R = X − ZA + Y/μ of the views side by side: that of a view on disk is there, too.
+        rows.full_like("residual", "x", dtype=kind)
+        for name in ("error_share", "multiplier_share"):
+            rows.full(name, 1, dtype=kind)
+        self._width = max(m * latent, *widths)
         self._work: Any = None
+
+    def _typed(self, anchors: list[Array]) -> list[Array]:
+        return [namespace(anchor).astype(anchor, self._dtype) for anchor in anchors]
 
     @property
     def representation(self) -> Array:
         """Z, (n, l, m)."""
-        return namespace(self.tensor_z).permute_dims(self.tensor_z, (0, 2, 1))
+        return namespace(self.rows["z"]).permute_dims(self.rows["z"], (0, 2, 1))
 
     @property
     def low_rank(self) -> Array:
         """J, (n, l, m)."""
-        return namespace(self.tensor_j).permute_dims(self.tensor_j, (0, 2, 1))
+        return namespace(self.rows["j"]).permute_dims(self.rows["j"], (0, 2, 1))
 
     def step(self, penalties: dict[str, float]) -> Step:
         """Do one round."""
         mu, rho = penalties["mu"], penalties["rho"]
         # Aᵀ row by row: what products of a few columns are fastest with.
-        self._turned = [contiguous(anchor.T) for anchor in self.anchors]
-        products = self.rows.sum(lambda rows: self._update_rows(rows, mu, rho))
-        self.anchors = [namespace(p).astype(polar_factor(p), self._kind["dtype"]) for p in products]
+        turned = [contiguous(anchor.T) for anchor in self.anchors]
+        weights = self.alpha, self.ridge, mu, rho
+        products = self.rows.sum_later(_update_rows, self.anchors, turned, weights, width=self._width)
         self._shrink(1 / rho)
-        worst, gap = self.rows.max(lambda rows: self._finish_rows(rows, rho))
+        self.anchors = self._typed([polar_factor(product) for product in products()])
+        worst, gap = self.rows.max(_finish_rows, self.anchors, rho, width=self._width)
         misfit, gap = math.sqrt(worst), float(gap)
         return Step({"reconstruction": misfit, "consensus": gap}, stop=max(misfit, gap))
-
-    def _rows_of(self, v: int, rows: slice) -> Array:
-        part = self.parts[v][rows]
-        return part.toarray() if is_sparse(part) else part
-
-    def _update_rows(self, rows: slice, mu: float, rho: float) -> list[Array]:
-        """Update Z, then E and Y, of some rows; turn W into Z + W/ρ; return their share of Zᵀ(Y + μ(X − E))."""
-        xp = namespace(self.tensor_z)
-        z, w = self.tensor_z[rows], self.tensor_w[rows]
-        views = [(self._rows_of(v, rows), residual[rows]) for v, residual in enumerate(self.residual)]
-        rooms = [xp.empty_like(residual) for _, residual in views]
-        total = self.ridge + mu + rho
-        multiplier = self.multiplier_share[rows] / mu
-        pull = multiplier - self.error_share[rows]
-        for v, ((x, residual), room) in enumerate(zip(views, rooms, strict=True)):
-            xp.multiply(residual, pull, out=room)
-            room += x
-            matmul_into(room, self._turned[v], z[:, v])
-        z *= mu / total
-        z += self.tensor_j[rows] * (rho / total)
-        z -= w * (1 / total)
-        w *= 1 / rho
-        w += z
-        squares = 0.0
-        for v, ((x, residual), room) in enumerate(zip(views, rooms, strict=True)):
-            residual *= multiplier
-            residual += x
-            residual -= matmul_into(z[:, v], self.anchors[v], room)
-            squares = squares + sum_of_squares(residual)
-        length = xp.sqrt(squares)[:, None]
-        # What is not error; without cancellation.
-        kept = xp.clip(self.alpha / mu / xp.where(length > 0, length, xp.ones_like(length)), max=1.0)
-        self.multiplier_share[rows] = mu * kept
-        self.error_share[rows] = 1 - kept
-        products = []
-        for v, ((x, residual), room) in enumerate(zip(views, rooms, strict=True)):
-            xp.multiply(residual, 2 * kept - 1, out=room)
-            room += x
-            products.append(mu * in_double(inner(z[:, v], room)))
-        return products
 
     def _shrink(self, threshold: float) -> None:
         """Update J from Z + W/ρ."""
         if isinstance(self.basis, SampleModeBasis):
             # The other modes are alike to it.
-            _, self._work = shrink(self.tensor_w, self.basis, self.penalty, threshold, self.tensor_j, self._work)
+            slices = self.basis.forward_rows(self.rows, "w", out=self._work)
+            self._work = shrink_slices(slices, self.penalty, threshold, overwrite=True)
+            self.basis.inverse_rows(self._work, self.rows, "j")
             return
-        xp = namespace(self.tensor_w)
-        shifted = contiguous(xp.permute_dims(self.tensor_w, (0, 2, 1)))
+        w, j = self.rows["w"], self.rows["j"]
+        xp = namespace(w)
+        shifted = contiguous(xp.permute_dims(w, (0, 2, 1)))
         result, self._work = shrink(shifted, self.basis, self.penalty, threshold, None, self._work)
-        self.tensor_j[...] = xp.permute_dims(result, (0, 2, 1))
+        j[...] = xp.permute_dims(result, (0, 2, 1))
 
-    def _finish_rows(self, rows: slice, rho: float) -> list[Array]:
-        """Update W from Z + W/ρ; return the largest squared row length of X − ZA − E and row sum of |Z − J|.
-
-        No rotation of the features changes the length.
-        """
-        xp = namespace(self.tensor_z)
-        z, j, w = self.tensor_z[rows], self.tensor_j[rows], self.tensor_w[rows]
-        w -= j
-        w *= rho
-        gap = xp.max(xp.abs(xp.reshape(z - j, (-1, z.shape[2]))) @ xp.ones_like(z[0, 0]))
-        lengths = []
-        for v, anchor in enumerate(self.anchors):
-            misfit = self.residual[v][rows] * self.error_share[rows]
-            misfit -= self._rows_of(v, rows)
-            misfit += z[:, v] @ anchor
-            lengths.append(xp.max(sum_of_squares(misfit)))
-        return [xp.max(xp.stack(lengths)), gap]
-
-    def embedding(self, n_components: int) -> Array:
-        """Return the leading left singular vectors of [Z_1 … Z_m]/√m.
+    def embed(self, n_components: int) -> None:
+        """Let the leading left singular vectors of [Z_1 … Z_m]/√m join the rows as their "embedding".
 
         Where the rank of the representation is less than `n_components`, its further directions hold nothing but what
         the stop rule left over. The strongest of those that the penalty took away, which the multiplier holds, stand
         in for them.
         """
-        xp = namespace(self.tensor_z)
-        n = self.tensor_z.shape[0]
-        kept, removed = xp.reshape(self.tensor_z, (n, -1)), xp.reshape(self.tensor_w, (n, -1))
-        vectors = self._left_vectors(lambda rows: in_double(kept[rows]), n_components)
-        missing = n_components - vectors.shape[1]
-        if missing:
-            common = self.rows.sum(lambda rows: inner(vectors[rows], in_double(removed[rows])))
-            beside = self._left_vectors(lambda rows: in_double(removed[rows]) - vectors[rows] @ common, missing)
-            none = xp.zeros((n, missing - beside.shape[1]), dtype=xp.float64, device=device(kept))
-            vectors = xp.concat([vectors, beside, none], axis=1)
-        return vectors
+        self.rows.full("embedding", n_components)
+        found = self._left_vectors("z", None, 0, n_components)
+        if found < n_components:
+            common = self.rows.sum(_common, found, width=self._width)
+            self._left_vectors("w", common, found, n_components - found)
 
-    def _left_vectors(self, rows_of: Callable[[slice], Array], count: int) -> Array:
-        """Return the leading left singular vectors of a matrix, at most its rank, through the small Gram matrix."""
+    def _left_vectors(self, name: str, common: Array | None, found: int, count: int) -> int:
+        """Add leading left singular vectors of a matrix, at most its rank, through the small Gram matrix.
 
-        def gram(rows: slice) -> Array:
-            part = rows_of(rows)
-            return inner(part, part)
-
-        total = self.rows.sum(gram)
+        Returns how many.
+        """
+        total = self.rows.sum(_gram, name, common, width=self._width)
         xp = namespace(total)
         values, vectors = leading_eigenpairs(total, min(count, total.shape[0]))
         squares = on_host(values)
         present = int(np.sum(squares > max(_NEGLIGIBLE**2 * squares[0], np.finfo(np.float64).tiny)))
         scaled = vectors[:, :present] / xp.sqrt(values[:present])
-        left = xp.empty((self.tensor_z.shape[0], present), dtype=xp.float64, device=device(total))
+        self.rows.each(_embed, name, common, found, scaled, width=self._width)
+        return present
 
-        def work(rows: slice) -> None:
-            left[rows] = rows_of(rows) @ scaled
+    def close(self) -> None:
+        """Let go of all but the embedding."""
+        self.rows.drop("z", "j", "w", "residual", "error_share", "multiplier_share")
 
-        self.rows.each(work)
-        return left
+
+def _dense(matrix: Any) -> Array:
+    return matrix.toarray() if is_sparse(matrix) else matrix
+
+
+@row_work(reads="x j", writes="w residual error_share multiplier_share", sets="z")
+def _update_rows(
+    rows: Part, anchors: list[Array], turned: list[Array], weights: tuple[float, float, float, float]
+) -> list[Array]:
+    """Update Z, then E and Y, of some rows; turn W into Z + W/ρ; return their share of Zᵀ(Y + μ(X − E))."""
+    alpha, ridge, mu, rho = weights
+    z, w = rows.z, rows.w
+    xp = namespace(z)
+    views = [(_dense(x), residual) for x, residual in zip(rows.x, rows.residual, strict=True)]
+    rooms = [xp.empty_like(residual) for _, residual in views]
+    total = ridge + mu + rho
+    multiplier = rows.multiplier_share / mu
+    pull = multiplier - rows.error_share
+    for v, ((x, residual), room) in enumerate(zip(views, rooms, strict=True)):
+        xp.multiply(residual, pull, out=room)
+        room += x
+        matmul_into(room, turned[v], z[:, v])
+    z *= mu / total
+    z += rows.j * (rho / total)
+    z -= w * (1 / total)
+    w *= 1 / rho
+    w += z
+    squares = 0.0
+    for v, ((x, residual), room) in enumerate(zip(views, rooms, strict=True)):
+        residual *= multiplier
+        residual += x
+        residual -= matmul_into(z[:, v], anchors[v], room)
+        squares = squares + sum_of_squares(residual)
+    length = xp.sqrt(squares)[:, None]
+    # What is not error; without cancellation.
+    kept = xp.clip(alpha / mu / xp.where(length > 0, length, xp.ones_like(length)), max=1.0)
+    rows.multiplier_share[...] = mu * kept
+    rows.error_share[...] = 1 - kept
+    products = []
+    for v, ((x, residual), room) in enumerate(zip(views, rooms, strict=True)):
+        xp.multiply(residual, 2 * kept - 1, out=room)
+        room += x
+        products.append(mu * in_double(inner(z[:, v], room)))
+    return products
+
+
+@row_work(reads="x z j residual error_share", writes="w")
+def _finish_rows(rows: Part, anchors: list[Array], rho: float) -> list[Array]:
+    """Update W from Z + W/ρ; return the largest squared row length of X − ZA − E and row sum of |Z − J|.
+
+    No rotation of the features changes the length.
+    """
+    z, j, w = rows.z, rows.j, rows.w
+    xp = namespace(z)
+    w -= j
+    w *= rho
+    gap = xp.max(xp.abs(xp.reshape(z - j, (-1, z.shape[2]))) @ xp.ones_like(z[0, 0]))
+    lengths = []
+    for v, (x, residual, anchor) in enumerate(zip(rows.x, rows.residual, anchors, strict=True)):
+        misfit = residual * rows.error_share
+        misfit -= _dense(x)
+        misfit += z[:, v] @ anchor
+        lengths.append(xp.max(sum_of_squares(misfit)))
+    return [xp.max(xp.stack(lengths)), gap]
+
+
+def _matrix(rows: Part, name: str, common: Array | None) -> Array:
+    """Return [Z_1 … Z_m], or what [W_1 … W_m] has beside the embedding, with which it has inner products `common`."""
+    tensor = rows.z if name == "z" else rows.w
+    matrix = in_double(namespace(tensor).reshape(tensor, (tensor.shape[0], -1)))
+    return matrix if common is None else matrix - rows.embedding[:, : common.shape[0]] @ common
+
+
+@row_work(reads="w embedding")
+def _common(rows: Part, found: int) -> Array:
+    return inner(rows.embedding[:, :found], _matrix(rows, "w", None))
+
+
+@row_work(reads="z w embedding")
+def _gram(rows: Part, name: str, common: Array | None) -> Array:
+    part = _matrix(rows, name, common)
+    return inner(part, part)
+
+
+@row_work(reads="z w embedding", writes="embedding")
+def _embed(rows: Part, name: str, common: Array | None, found: int, scaled: Array) -> None:
+    rows.embedding[:, found : found + scaled.shape[1]] = _matrix(rows, name, common) @ scaled
 
 
 def narrowed(part: Any) -> Any:
@@ -242,28 +275,44 @@ def polar_factor(matrix: Array) -> Array:
     return orthonormal @ (left @ right)
 
 
-def principal_anchors(part: Any, n_latent: int, views: Views) -> Array:
-    """Return the leading right singular vectors of a (narrowed) view as the rows of its first anchors.
+def principal_anchors(views: Views, v: int, n_latent: int, width: int) -> Array:
+    """Return the leading right singular vectors of a view as the rows of its first anchors.
 
     Unlike "the first l features" they do not depend on the order of the features. Their signs are those under which
     the samples' coordinates agree with a function of the samples that is the same in all views.
+
+    Parameters
+    ----------
+    views : Views
+        Their rows hold the views, narrowed, as "x".
+    v : int
+        Which view.
+    n_latent : int
+        Number of anchors.
+    width : int
+        Number of features of the narrowed view.
     """
-    n, d = part.shape
-    kept = min(n_latent, n, d)
-    anchors = views.place(np.zeros((n_latent, d)))
-    like = part if is_tensor(part) else np.empty((n, 0))
-
-    def gram(rows: slice) -> Array:
-        some = in_double(part[rows])
-        return _dense(some.T @ some) if is_sparse(some) else inner(some, some)
-
-    values, vectors = leading_eigenpairs(InMemory(like, d).sum(gram), kept)
+    kept = min(n_latent, views.n_samples, width)
+    anchors = views.rows.place(np.zeros((n_latent, width)))
+    values, vectors = leading_eigenpairs(views.rows.sum(_view_gram, v, width=width), kept)
     squares = on_host(values)
     scale = max(float(squares[0]), np.finfo(np.float64).tiny)
-    settle(-squares / scale, vectors, lambda count: inner(in_double(part) @ vectors, views.probes(count)))
+    settle(
+        -squares / scale,
+        vectors,
+        lambda count: views.rows.sum(_agreement, v, vectors, views.probe_draws(count), width=width),
+    )
     anchors[:kept] = vectors.T
     return anchors
 
 
-def _dense(matrix: Any) -> Array:
-    return matrix.toarray() if is_sparse(matrix) else matrix
+@row_work(reads="x")
+def _view_gram(rows: Part, v: int) -> Array:
+    some = in_double(rows.x[v])
+    return _dense(some.T @ some) if is_sparse(some) else inner(some, some)
+
+
+@row_work(reads="x views")
+def _agreement(rows: Part, v: int, vectors: Array, draws: list[Any]) -> Array:
+    """Return the inner products of the coordinates along some vectors with the probes."""
+    return inner(in_double(rows.x[v]) @ vectors, probes_of(rows.views, draws))

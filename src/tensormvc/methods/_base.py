@@ -15,9 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import validate_data
 
+from .._dask_views import any_dask, distributed_views
+from .._executors import InMemory, Part, row_work
 from .._validation import random_seed
 from .._views import Views, as_views
-from ..bases import ViewFFT, make_basis
+from ..bases import AGFT, ViewFFT, make_basis
 from ..graphs import check_sample_graph, permuted_graph
 from ._admm import Step, run_admm
 
@@ -55,6 +57,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The views; `view_sizes` tells several in one array apart. Each sample is scaled to unit length in each.
+            ESTMC and ASRETR with the basis AGFT take arrays and dataframes of Dask, too.
         y : ignored
             Present for scikit-learn's convention.
         sample_graph : array or sparse matrix of shape (n_samples, n_samples), optional
@@ -68,6 +71,15 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self._parameter_constraints, self.get_params(deep=False), caller_name=type(self).__name__
         )
         made = self._as_views(views)
+        try:
+            self._fit_views(made, views, sample_graph)
+        except BaseException:
+            made.close(failed=True)
+            raise
+        made.close()
+        return self
+
+    def _fit_views(self, made: Views, views: Any, sample_graph: Any) -> None:
         n = made.n_samples
         if n == 1:
             raise ValueError(f"{type(self).__name__} needs more than 1 sample: n_samples=1")
@@ -78,12 +90,15 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if sample_graph is not None:
             sample_graph = permuted_graph(check_sample_graph(sample_graph, n, made.sample_ids), made.order)
         labels = self._solve(made, random_seed(self.random_state), sample_graph)
-        self.labels_ = made.to_given_order(tidy_labels(labels, made))
-        return self
+        if labels is None:
+            tidy_rows(made.rows)
+            self.labels_ = made.given("labels")
+        else:
+            self.labels_ = made.to_given_order(tidy_labels(labels, made))
 
     @abstractmethod
-    def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
-        """Return labels in working order, and set what else is fitted."""
+    def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp] | None:
+        """Return labels in working order, or None if the rows of the views hold them, and set what else is fitted."""
 
     def _as_views(self, views: Any) -> Views:
         return as_views(views, view_sizes=self.view_sizes).on_host()
@@ -129,8 +144,15 @@ class TensorClusterer(MultiViewClusterer):
         # A method that computes where the views are says so.
         return self._working_views(views).on_host()
 
-    def _working_views(self, views: Any, device: Any = None) -> Views:
+    def _working_views(
+        self, views: Any, *, device: Any = None, by_blocks: bool = False, on_cluster: bool = False
+    ) -> Views:
+        """Return the views as the basis needs them; a method that works by blocks leaves them on disk or a cluster."""
         basis = make_basis("agft" if isinstance(self.basis, str) and self.basis == "auto" else self.basis)
+        if on_cluster and any_dask(views):
+            if not isinstance(basis, AGFT) or device is not None:
+                raise ValueError('views of Dask are worked on with basis="agft", and on the processors of its workers')
+            return distributed_views(views, self.view_sizes)
         return as_views(
             views,
             view_sizes=self.view_sizes,
@@ -138,6 +160,7 @@ class TensorClusterer(MultiViewClusterer):
             canonical=getattr(basis, "adapts_to_data", False) or isinstance(basis, ViewFFT),
             keep_view_order=isinstance(basis, ViewFFT),
             device=device,
+            keep_on_disk=by_blocks and isinstance(basis, AGFT),
         )
 
     def _fit_basis(self, views: Views, seed: int, sample_graph: Any) -> Any:
@@ -145,7 +168,8 @@ class TensorClusterer(MultiViewClusterer):
         basis = self.basis
         if isinstance(basis, str):
             if basis == "auto":
-                basis = "gft-sum" if views.n_samples <= _FULL_SPECTRUM_UP_TO else "agft"
+                few = views.n_samples <= _FULL_SPECTRUM_UP_TO and not views.rows.distributed
+                basis = "gft-sum" if few else "agft"
             basis = make_basis(basis, n_samples=views.n_samples)
         elif hasattr(basis, "get_params"):
             basis = clone(basis)
@@ -155,9 +179,71 @@ class TensorClusterer(MultiViewClusterer):
 
 def tidy_labels(labels: NDArray[Any], views: Views) -> NDArray[np.intp]:
     """Give exact duplicates one label, and number the clusters by size, equal ones by their first sample."""
-    _, first, group = np.unique(views.row_keys, return_index=True, return_inverse=True)
-    labels = labels[first][group]
-    values, first, codes, counts = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
-    number = np.empty(len(values), dtype=np.intp)
-    number[np.lexsort((first, -counts))] = np.arange(len(values))
-    return number[codes]
+    rows = InMemory(labels)
+    # A copy, since numbers are changed in place.
+    rows.hold(labels=np.array(labels, dtype=np.intp), keys=views.row_keys)
+    tidy_rows(rows)
+    return np.asarray(rows["labels"])
+
+
+def tidy_rows(rows: Any) -> None:
+    """Tidy the "labels" of rows in the order of their "keys"."""
+    # Duplicates that go on from one stretch of rows to the next have the label of the first of them.
+    corrections: dict[int, int] = {}
+    last_key, last_label = -1, -1
+    for first, first_key, key, label, one in rows.reduce(_ends, _listed):
+        if first_key == last_key:
+            corrections[first] = last_label
+            label = last_label if one else label
+        last_key, last_label = key, label
+    rows.each(_same_label, corrections)
+    count = 1 + int(rows.max(_largest_label))
+    sizes, first = rows.reduce(_sizes, _add_sizes, count)
+    number = np.empty(count, dtype=np.intp)
+    number[np.lexsort((first, -sizes))] = np.arange(count)
+    rows.each(_renumber, number)
+
+
+@row_work(reads="labels keys")
+def _ends(rows: Part) -> list[Any]:
+    """Return number and key of the first row, key of the last, label of the first row with it, and if all have it."""
+    keys = rows.keys
+    start = int(np.argmax(keys == keys[-1]))
+    return [(rows.first, int(keys[0]), int(keys[-1]), int(rows.labels[start]), start == 0)]
+
+
+def _listed(found: Any, more: list[Any]) -> list[Any]:
+    return more if found is None else [*found, *more]
+
+
+@row_work(reads="keys", writes="labels")
+def _same_label(rows: Part, corrections: dict[int, int]) -> None:
+    keys, labels = rows.keys, rows.labels
+    heads = np.concatenate([[True], keys[1:] != keys[:-1]])
+    values = labels[heads]
+    values[0] = corrections.get(rows.first, values[0])
+    labels[...] = values[np.cumsum(heads) - 1]
+
+
+@row_work(reads="labels")
+def _largest_label(rows: Part) -> int:
+    return int(rows.labels.max())
+
+
+@row_work(reads="labels")
+def _sizes(rows: Part, count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the sizes of the clusters, and their first samples."""
+    labels = rows.labels
+    first = np.full(count, np.iinfo(np.intp).max)
+    values, where = np.unique(labels, return_index=True)
+    first[values] = where + rows.first
+    return np.bincount(labels, minlength=count), first
+
+
+def _add_sizes(one: Any, other: Any) -> Any:
+    return other if one is None else (one[0] + other[0], np.minimum(one[1], other[1]))
+
+
+@row_work(writes="labels")
+def _renumber(rows: Part, number: NDArray[np.intp]) -> None:
+    rows.labels[...] = number[rows.labels]

@@ -22,6 +22,14 @@ class ESTMC(AnchorRepresentationClusterer):
     both in single precision), and the basis, about 450 a sample with "agft". Finding the anchors holds another half of
     the samples for a while. Time: O(n) a round with "agft". Rows are worked on in blocks, by all threads.
 
+    Views on disk (`numpy.memmap`, and what `tensormvc.datasets.load_views` leaves there) stay there with "agft": what
+    is made of them, 16 bytes a sample and feature (8 in single precision), is in temporary files, in the folder that
+    ``TMPDIR`` names. In memory are then 24 bytes a sample, latent dimension and view (12), about 700 a sample for the
+    basis and k-means, and a few blocks of rows.
+
+    Views of Dask are worked on where they are, on the workers of a cluster, with "agft" (docs/distributed.md); what is
+    fitted and has a row a sample is then an array of Dask, and the labels are the same.
+
     Parameters
     ----------
     n_clusters : int, default=8

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
+from .._executors import row_blocks
 from .._ops import parallel_ranges
-from .._views import as_float64, row_blocks
+from .._views import as_float64
 from ..graphs._anchors import bkhk
 from ..graphs._knn import TIE_ABSOLUTE, DistanceBlocks
 

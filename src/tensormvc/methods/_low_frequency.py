@@ -15,9 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._executors import row_blocks
 from .._ops import is_sparse, one_hot, parallel_ranges
 from .._sample_random import SampleRandom
-from .._views import as_float64, row_blocks
+from .._views import as_float64
 from ..bases._base import SampleModeBasis
 from ._admm import Step
 from ._frame import shrink

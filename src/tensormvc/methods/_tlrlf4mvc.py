@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from .._executors import row_blocks
 from .._kmeans import kmeans
 from .._ops import is_sparse, on_host
 from .._sample_random import SampleRandom
+from .._scratch import is_on_disk, scratch_array
 from .._views import Views
 from ..graphs import refuse_missing
 from ..penalties import Nuclear
@@ -37,7 +39,9 @@ class TLRLF4MVC(TensorClusterer):
     and the basis. With "agft" and many samples, none of that: every iterate lies in the span of a few thousand columns,
     in whose coordinates the rounds run, at a cost that does not depend on the number of samples. Then 2 KB a sample for
     the columns of the transform (8 bytes an anchor of it), 2 KB for codes and starts, and 16 bytes a feature; the
-    samples are read a few times, in blocks of rows, in O(n).
+    samples are read a few times, in blocks of rows, in O(n). Views on disk (`numpy.memmap`, and what
+    `tensormvc.datasets.load_views` leaves there) stay there: the 16 bytes a feature are then in temporary files, in the
+    folder that ``TMPDIR`` names.
 
     Parameters
     ----------
@@ -134,6 +138,9 @@ class TLRLF4MVC(TensorClusterer):
         self.callback = callback
         self.keep = keep
 
+    def _as_views(self, views: Any) -> Views:
+        return self._working_views(views, by_blocks=True).on_host()
+
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
         refuse_missing(views, "TLRLF4MVC")
         basis = self._fit_basis(views, seed, sample_graph)
@@ -190,11 +197,19 @@ class TLRLF4MVC(TensorClusterer):
 
 
 def _standardised(parts: list[Any]) -> NDArray[np.float64]:
-    """Return the views side by side, each sample of each view with mean 0 and deviation 1 over its features."""
-    columns = []
-    for part in parts:
-        dense = np.asarray(part.toarray() if is_sparse(part) else part, dtype=np.float64)
-        centred = dense - dense.mean(axis=1, keepdims=True)
-        spread = centred.std(axis=1, ddof=min(1, dense.shape[1] - 1), keepdims=True)
-        columns.append(centred / np.where(spread > 0, spread, 1))
-    return np.concatenate(columns, axis=1)
+    """Return the views side by side, each sample of each view with mean 0 and deviation 1 over its features.
+
+    It is on disk if one of the views is.
+    """
+    shape = parts[0].shape[0], sum(part.shape[1] for part in parts)
+    made = scratch_array(shape, np.float64) if any(map(is_on_disk, parts)) else np.empty(shape)
+    for rows in row_blocks(len(made)):
+        left = 0
+        for part in parts:
+            some = part[rows]
+            dense = np.asarray(some.toarray() if is_sparse(some) else some, dtype=np.float64)
+            centred = dense - dense.mean(axis=1, keepdims=True)
+            spread = centred.std(axis=1, ddof=min(1, dense.shape[1] - 1), keepdims=True)
+            made[rows, left : left + dense.shape[1]] = centred / np.where(spread > 0, spread, 1)
+            left += dense.shape[1]
+    return made

@@ -1,0 +1,364 @@
+"""Views on a cluster of Dask: checked, hashed and brought into working order without a look from here at their rows.
+
+Chunks are whatever Dask has; row blocks depend on the number of samples alone. So rows are exchanged once, chunks for
+partitions, by the keys that their values decide, and once back, for what is returned.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._dask import OnDask, bytes_at_once, cluster_errors, partitions, task_keys
+from ._ops import one_thread
+from ._views import (
+    Views,
+    check_kind,
+    check_lengths,
+    collect,
+    content_of,
+    floating,
+    keys_of,
+    look_at,
+    mixed,
+    order_of_views,
+    refuse_wrong,
+    unit_rows,
+)
+
+# Keys of samples that, on average, begin with the same bits.
+_KEYS_A_BIN = 32
+_MOST_BITS = 20
+
+
+def is_dask(part: Any) -> bool:
+    """Whether the object is a collection of Dask."""
+    return hasattr(part, "__dask_graph__")
+
+
+def any_dask(views: Any) -> bool:
+    """Whether views of some form are collections of Dask, or some of them are."""
+    if is_dask(views):
+        return True
+    parts = views.values() if isinstance(views, dict) else views if isinstance(views, list | tuple) else ()
+    return any(map(is_dask, parts))
+
+
+@dataclass(frozen=True)
+class DistributedViews(Views):
+    """Views whose rows are on the workers of a cluster; the arrays of `Views` that have a row a sample are empty.
+
+    Attributes
+    ----------
+    client : distributed.Client
+        The cluster.
+    executor : OnDask
+        What works on the rows.
+    feature_counts : list of int
+        Of the views.
+    is_single : bool
+        Whether all views are of single precision.
+    row_chunks : tuple of int
+        Rows of the chunks of the first view, as given.
+    """
+
+    client: Any = None
+    executor: Any = None
+    feature_counts: tuple[int, ...] = ()
+    is_single: bool = False
+    row_chunks: tuple[int, ...] = ()
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return int(self.executor.n_rows)
+
+    @property
+    def n_views(self) -> int:
+        """Number of views."""
+        return len(self.feature_counts)
+
+    @cached_property
+    def rows(self) -> Any:
+        """The executor."""
+        return self.executor
+
+    @property
+    def widths(self) -> list[int]:
+        """Numbers of features."""
+        return list(self.feature_counts)
+
+    @property
+    def single_precision(self) -> bool:
+        """Whether all views are."""
+        return self.is_single
+
+    def close(self, *, failed: bool = False) -> None:
+        """Let go of the rows, which frees the cluster; after a failure, stop what is under way."""
+        self.rows.close(cancel=failed)
+
+    def given(self, name: str) -> Any:
+        """Return an array that the rows hold, in the order of the input, as an array of Dask on the cluster."""
+        import dask
+        import dask.array as da
+
+        stops = np.cumsum(self.row_chunks)
+        self.rows.make(f"{name} in chunks", _Chunked(name), stops)
+        sent = self.rows.futures(f"{name} in chunks")
+        self.rows.drop(f"{name} in chunks")
+        chunks = _exchanged(self.client, sent, len(stops), _in_given_order, f"{name}_in_given_order")
+        with cluster_errors():
+            shape, dtype = self.client.submit(_kind, chunks[0], pure=False).result()
+        arrays = [
+            da.from_delayed(dask.delayed(chunk), (rows, *shape), dtype)
+            for chunk, rows in zip(chunks, self.row_chunks, strict=True)
+        ]
+        return da.concatenate(arrays)
+
+
+def _kind(chunk: NDArray[Any]) -> tuple[tuple[int, ...], Any]:
+    return chunk.shape[1:], chunk.dtype
+
+
+def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> DistributedViews:
+    """Make `DistributedViews` of arrays or dataframes of Dask.
+
+    Parameters
+    ----------
+    views : list, tuple or dict of arrays or dataframes of Dask, or one
+        Chunks may differ between views.
+    view_sizes : sequence of int, optional
+        How many columns of a single array belong to each view.
+    """
+    client = _client()
+    if isinstance(views, dict):
+        views = {name: _as_array(part, str(name)) for name, part in views.items()}
+    elif isinstance(views, list | tuple):
+        views = [_as_array(part, f"view {v}") for v, part in enumerate(views)]
+    else:
+        views = _as_array(views, "the array")
+    parts, names, _ = collect(views, view_sizes)
+    for part, name in zip(parts, names, strict=True):
+        check_kind(part, name)
+    check_lengths([part.shape[0] for part in parts], names)
+    n = int(parts[0].shape[0])
+    dtypes = [part.dtype if part.dtype in (np.float32, np.float64) else np.dtype(np.float64) for part in parts]
+    row_bytes = sum(part.shape[1] * dtype.itemsize for part, dtype in zip(parts, dtypes, strict=True))
+    row_chunks = parts[0].chunks[0]
+    n_bytes = bytes_at_once(client)
+    # Reading takes memory several times over.
+    chunks = _read_together(parts, row_chunks, max(1, n_bytes // (4 * row_bytes)))
+    firsts = [0, *np.cumsum([rows for rows, _ in chunks])[:-1].tolist()]
+
+    looked = _computed(client, _look, [(blocks, first) for (_, blocks), first in zip(chunks, firsts, strict=True)])
+    with cluster_errors():
+        found = client.gather(client.map(_found, looked, pure=False))
+    for v, name in enumerate(names):
+        refuse_wrong([entry for one in found for entry in one["wrong"][v]], name)
+        if lost := [row for one in found for row in one["missing"][v]]:
+            raise ValueError(
+                f"sample {lost[0]} is missing in {name}, and on a cluster all samples need all views: impute"
+            )
+    contents = [mixed(np.sum([one["contents"][v] for one in found], axis=0)) for v in range(len(parts))]
+    view_order = order_of_views(contents, [(False, str(dtype)) for dtype in dtypes])
+
+    n_threads = max(1, sum(client.nthreads().values()))
+    where = partitions(n, row_bytes, n_threads, n_bytes)
+    keys = client.map(_sorted_keys, looked, contents=contents, pure=False)
+    cuts = _cuts(client, keys, n, [part.start for part in where[1:]])
+    sent = _computed(
+        client,
+        _send,
+        [(blocks, key, cut, first) for (_, blocks), key, cut, first in zip(chunks, keys, cuts, firsts, strict=True)],
+    )
+    arranged = _exchanged(client, sent, len(where), _Arrange(view_order), "views_in_working_order")
+    widths = [int(parts[v].shape[1]) for v in view_order]
+    executor = OnDask(client, where, arranged, ("views", "keys", "origin"), widths)
+    return DistributedViews(
+        arrays=(),
+        order=np.empty(0, dtype=np.intp),
+        view_order=tuple(view_order),
+        row_keys=np.empty(0, dtype=np.uint64),
+        missing=np.zeros((0, len(parts)), dtype=bool),
+        sample_ids=None,
+        names=tuple(names[v] for v in view_order),
+        client=client,
+        executor=executor,
+        feature_counts=tuple(widths),
+        is_single=all(dtype == np.float32 for dtype in dtypes),
+        row_chunks=tuple(int(rows) for rows in row_chunks),
+    )
+
+
+def _client() -> Any:
+    try:
+        from distributed import get_client
+    except ImportError:
+        raise ImportError("views of Dask need its cluster: pip install 'tensormvc[dask]'") from None
+    try:
+        return get_client()
+    except ValueError:
+        raise ValueError(
+            "views are collections of Dask, and there is no cluster: make a client first, "
+            "client = dask.distributed.Client() for the processors of this machine"
+        ) from None
+
+
+def _as_array(part: Any, name: str) -> Any:
+    """Return a view as an array of Dask whose chunks are of known sizes."""
+    import dask.array as da
+
+    if hasattr(part, "to_dask_array"):
+        part = part.to_dask_array(lengths=True)
+    elif not is_dask(part):
+        part = da.from_array(np.asarray(part), chunks=(2**14, -1))
+    if len(part.shape) == 2 and any(map(math.isnan, itertools.chain.from_iterable(part.chunks))):
+        raise ValueError(f"{name} has chunks of unknown sizes: call its compute_chunk_sizes() first")
+    return part
+
+
+def _read_together(parts: list[Any], row_chunks: tuple[int, ...], most: int) -> list[tuple[int, list[Any]]]:
+    """Return the numbers of rows of chunks, and the chunks of all views with just these rows."""
+    lengths = []
+    for rows in row_chunks:
+        pieces = -(-rows // most)
+        lengths += [rows // pieces + (i < rows % pieces) for i in range(pieces) if rows]
+    columns = [part.rechunk((tuple(lengths), -1)).to_delayed()[:, 0] for part in parts]
+    return list(zip(lengths, map(list, zip(*columns, strict=True)), strict=True))
+
+
+def _computed(client: Any, work: Any, arguments: list[tuple[Any, ...]]) -> list[Any]:
+    """Return futures of work on what is delayed."""
+    import dask
+
+    with cluster_errors():
+        return list(client.compute([dask.delayed(work, pure=False)(*given) for given in arguments]))
+
+
+def _look(blocks: list[Any], first: int) -> dict[str, list[Any]]:
+    """Check and hash the rows of a chunk."""
+    with one_thread():
+        seen = [look_at(floating(block), first) for block in blocks]
+    return {
+        "hashes": [hashes for _, hashes, _ in seen],
+        "contents": [content_of(hashes) for _, hashes, _ in seen],
+        "missing": [(first + np.flatnonzero(missing)[:1]).tolist() for missing, _, _ in seen],
+        "wrong": [wrong for _, _, wrong in seen],
+    }
+
+
+def _found(looked: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    return {name: value for name, value in looked.items() if name != "hashes"}
+
+
+def _sorted_keys(looked: dict[str, list[Any]], contents: list[Any]) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
+    """Return the order of the rows of a chunk, and their keys in it."""
+    keys = keys_of(looked["hashes"], contents)
+    order = np.argsort(keys, kind="stable")
+    return order, keys[order]
+
+
+def _cuts(client: Any, keys: list[Any], n: int, starts: list[int]) -> list[NDArray[np.intp]]:
+    """Return where to cut the sorted rows of each chunk, so that all rows of lower rank than a start are before it.
+
+    Of equal keys those of the first chunks come first.
+    """
+    bits = min(_MOST_BITS, max(1, math.ceil(math.log2(n / _KEYS_A_BIN))))
+    with cluster_errors():
+        upto = np.cumsum(sum(client.gather(client.map(_histogram, keys, bits=bits, pure=False))))
+        bins = np.searchsorted(upto, starts, side="right")
+        found = client.gather(client.map(_keys_in, keys, bins=np.unique(bins), bits=bits, pure=False))
+    every = np.sort(np.concatenate([keys for keys, _ in found]))
+    edges = [np.sort(keys) for keys, _ in found]
+    cuts = [np.empty(len(starts), dtype=np.intp) for _ in keys]
+    for i, (start, bin_) in enumerate(zip(starts, bins.tolist(), strict=True)):
+        # All keys of the bin are here; before them are those of earlier bins, of which only some are.
+        begin = int(np.searchsorted(every, np.uint64(bin_ << (64 - bits))))
+        edge = every[begin + start - (int(upto[bin_ - 1]) if bin_ else 0)]
+        left = start - (int(upto[bin_ - 1]) if bin_ else 0) - (int(np.searchsorted(every, edge)) - begin)
+        for c, own in enumerate(edges):
+            low, high = (int(np.searchsorted(own, edge, side)) for side in ("left", "right"))
+            taken = min(left, high - low)
+            left -= taken
+            own_begin = int(np.searchsorted(own, np.uint64(bin_ << (64 - bits))))
+            cuts[c][i] = found[c][1][bin_] + (low - own_begin) + taken
+    return cuts
+
+
+def _histogram(keys: tuple[Any, NDArray[np.uint64]], bits: int) -> NDArray[np.intp]:
+    return np.bincount((keys[1] >> np.uint64(64 - bits)).astype(np.intp), minlength=2**bits)
+
+
+def _keys_in(
+    keys: tuple[Any, NDArray[np.uint64]], bins: NDArray[np.intp], bits: int
+) -> tuple[NDArray[np.uint64], dict[int, int]]:
+    """Return the keys in some bins, and how many come before each bin."""
+    heads = (keys[1] >> np.uint64(64 - bits)).astype(np.intp)
+    before = np.searchsorted(heads, bins)
+    return keys[1][np.isin(heads, bins)], dict(zip(bins.tolist(), before.tolist(), strict=True))
+
+
+def _send(blocks: list[Any], keys: Any, cuts: NDArray[np.intp], first: int) -> list[Any]:
+    """Return the rows of a chunk for each partition: views, keys, and where they come from."""
+    order, sorted_keys = keys
+    views = [floating(block)[order] for block in blocks]
+    edges = itertools.pairwise([0, *cuts.tolist(), len(order)])
+    return [([view[a:b].copy() for view in views], sorted_keys[a:b], first + order[a:b]) for a, b in edges]
+
+
+class _Arrange:
+    """Puts the rows of a partition in order, at unit length, the views in theirs."""
+
+    def __init__(self, view_order: list[int]) -> None:
+        self.view_order = view_order
+
+    def __call__(self, pieces: list[Any]) -> dict[str, Any]:
+        views, pieces_of_keys, origin = zip(*pieces, strict=True)
+        keys = np.concatenate(pieces_of_keys)
+        order = np.argsort(keys, kind="stable")
+        with one_thread():
+            return {
+                "views": [unit_rows(np.concatenate([part[v] for part in views]), order) for v in self.view_order],
+                "keys": keys[order],
+                "origin": np.concatenate(origin)[order],
+            }
+
+
+class _Chunked:
+    """Cuts the rows of a partition into those of each chunk of the input."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.reads, self.writes, self.sets = name, [name, "origin"], list[str](), list[str]()
+        self.__name__ = f"{name}_in_chunks"
+
+    def __call__(self, rows: Any, stops: NDArray[np.intp]) -> list[Any]:
+        values, origin = getattr(rows, self.name), rows.origin
+        order = np.argsort(origin)
+        edges = itertools.pairwise([0, *np.searchsorted(origin[order], stops).tolist()])
+        return [(values[order[a:b]], origin[order[a:b]]) for a, b in edges]
+
+
+def _in_given_order(pieces: list[Any]) -> NDArray[Any]:
+    values, origin = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    return np.asarray(values[np.argsort(origin)])
+
+
+def _exchanged(client: Any, sent: list[Any], count: int, arrange: Any, name: str) -> list[Any]:
+    """Return futures of what `arrange` makes of piece i of everything sent."""
+    with cluster_errors():
+        made = []
+        for i, key in enumerate(task_keys(name, count)):
+            pieces = client.map(_piece, sent, i=i, pure=False)
+            made.append(client.submit(arrange, pieces, key=key, pure=False))
+        return made
+
+
+def _piece(sent: Any, i: int) -> Any:
+    return next(iter(sent.values()))[i] if isinstance(sent, dict) else sent[i]
