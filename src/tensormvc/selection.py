@@ -33,8 +33,8 @@ _EVERY_NUMBER_UP_TO = 25
 _FURTHER_NUMBERS = 12
 # Any data can be cut in two in nearly the same way: two clusters must lead by this much to be chosen.
 _LEAD_OF_TWO = 0.1
-# How much a relative eigengap of 1 adds to the stability.
-_GAP_SHARE = 0.3
+# The largest number whose score is within this share of the best: with fewer clusters, agreement comes by itself.
+_NEARLY_BEST = 0.01
 _SILHOUETTE_SAMPLES = 2000
 _SUBSAMPLES = 3
 _SUBSAMPLE_SHARE = 0.8
@@ -283,8 +283,10 @@ class ClusterNumber:
         Numbers that were tried.
     stability : ndarray
         Mean adjusted mutual information between the clusterings that different graphs give, for each of them.
+    modularity : ndarray
+        Mean modularity of the clusterings on the graphs that they come from, for each of them.
     eigengaps : ndarray
-        Mean relative gap after so many eigenvalues, for each of them.
+        Mean gap after so many eigenvalues, for each of them.
     statement : str
         How sure it is, in words.
     """
@@ -292,6 +294,7 @@ class ClusterNumber:
     n_clusters: int
     candidates: NDArray[np.intp]
     stability: NDArray[np.float64]
+    modularity: NDArray[np.float64]
     eigengaps: NDArray[np.float64]
     statement: str
 
@@ -309,8 +312,9 @@ def estimate_n_clusters(
 
     The views are fused to a graph in three ways, with few and with many neighbours. The low frequencies of each graph
     are computed once; for every number of clusters, as many of them are clustered. Where the number is right, the
-    graphs agree, and their spectra have a gap. Two clusters are chosen only where the graphs agree far more on them
-    than on any other number.
+    graphs agree, links run within the clusters, and the spectra have a gap: the product of agreement, modularity and
+    1 + gap decides, and of numbers within 1 % of the best the largest is taken. Two clusters are chosen only where the
+    graphs agree far more on them than on any other number.
 
     Parameters
     ----------
@@ -346,16 +350,19 @@ def cluster_number(graphs: NeighbourGraphs) -> ClusterNumber:
     if most < 2:
         raise ValueError(f"{n} samples are too few to find a number of clusters: give n_clusters")
     tried = _numbers(most)
-    gaps, labelings = [], []
+    gaps, inside, labelings = [], [], []
     for kind, k in product(_FUSIONS, graphs.sizes):
-        basis = GFT(n_components=min(n, most + 1)).fit(graphs.evidence.views, sample_graph=graphs.fused(kind, k))
+        graph = graphs.fused(kind, k)
+        basis = GFT(n_components=min(n, most + 1)).fit(graphs.evidence.views, sample_graph=graph)
         values, vectors = basis.eigenvalues_, basis.eigenvectors_
-        gaps.append(np.diff(values)[tried - 1] / (values[tried] + 1e-3))
+        gaps.append(np.diff(values)[tried - 1])
         labelings.append([_tree_labels(vectors[:, :number], int(number)) for number in tried])
+        inside.append([modularity(graph, labels) for labels in labelings[-1]])
     stability = np.array([_mean_agreement([labels[i] for labels in labelings]) for i in range(len(tried))])
-    eigengaps = np.mean(gaps, axis=0)
-    chosen = _best_number(tried, stability, eigengaps)
-    return ClusterNumber(chosen, tried, stability, eigengaps, _statement(chosen, tried, stability, eigengaps))
+    within, eigengaps = np.mean(inside, axis=0), np.mean(gaps, axis=0)
+    chosen = _best_number(tried, stability, stability * within * (1 + eigengaps))
+    statement = _statement(chosen, tried, stability, eigengaps)
+    return ClusterNumber(chosen, tried, stability, within, eigengaps, statement)
 
 
 def _numbers(most: int) -> NDArray[np.intp]:
@@ -373,11 +380,12 @@ def _mean_agreement(labelings: list[NDArray[np.intp]]) -> float:
     return float(np.mean([adjusted_mutual_info_score(one, other) for one, other in combinations(labelings, 2)]))
 
 
-def _best_number(tried: NDArray[np.intp], stability: NDArray[np.float64], eigengaps: NDArray[np.float64]) -> int:
+def _best_number(tried: NDArray[np.intp], stability: NDArray[np.float64], scores: NDArray[np.float64]) -> int:
     more = tried > 2
     if not more.any() or stability[~more].max() > stability[more].max() + _LEAD_OF_TWO:
         return 2
-    return int(tried[more][np.argmax((stability + _GAP_SHARE * eigengaps)[more])])
+    best = scores[more].max()
+    return int(tried[more][scores[more] >= best - _NEARLY_BEST * abs(best)][-1])
 
 
 def _statement(chosen: int, tried: NDArray[np.intp], stability: NDArray[np.float64], eigengaps: Any) -> str:
