@@ -11,6 +11,7 @@ import time
 import warnings
 from collections import defaultdict
 from contextlib import contextmanager
+from functools import wraps
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ from tensormvc.methods import _self_representation_base as square_estimator
 STAGES = {
     "views: move, check, order": [(methods, "as_views")],
     "  hashes": [(_views, "_row_hashes")],
-    "  unit length": [(_views, "_unit_rows")],
+    "  unit length": [(_views, "unit_rows")],
     "neighbours": [(_knn, "knn_graph")],
     "BKHK": [(_anchor, "bkhk")],
     "graph to anchors": [(_anchor, "anchor_graph")],
@@ -43,7 +44,7 @@ STAGES = {
     "coordinates of the transform": [(square_solver, "frame_of")],
     "loop: first rounds, without matrices": [(square_solver.SelfRepresentation, "_begin")],
     "loop: columns": [(square_solver.SelfRepresentation, "_update_columns")],
-    "loop: rows": [(solver.AnchorRepresentation, "_update_rows"), (solver.AnchorRepresentation, "_finish_rows")],
+    "loop: rows": [(solver, "_update_rows"), (solver, "_finish_rows")],
     "loop: polar factors": [(solver, "polar_factor")],
     "loop: transforms": [(_base.SampleModeBasis, "forward"), (_base.SampleModeBasis, "inverse")],
     "loop: slices": [
@@ -52,8 +53,8 @@ STAGES = {
         (frame.GivenFrame, "shrink"),
     ],
     "affinity": [(square_solver.SelfRepresentation, "affinity")],
-    "embedding": [(solver.AnchorRepresentation, "embedding"), (square_estimator, "spectral_embedding")],
-    "k-means": [(estimator, "kmeans"), (square_estimator, "kmeans")],
+    "embedding": [(solver.AnchorRepresentation, "embed"), (square_estimator, "spectral_embedding")],
+    "k-means": [(estimator, "kmeans_of_rows"), (square_estimator, "kmeans")],
     "labels": [(methods, "tidy_labels")],
 }
 
@@ -64,6 +65,7 @@ def stage_times():
     seconds, stack, undo = defaultdict(float), [0.0], []
 
     def timed(function, stage):
+        @wraps(function)
         def run(*args, **kwargs):
             synchronise()
             start = time.perf_counter()
