@@ -350,7 +350,6 @@ def test_workers_of_one_command(tiny, tiny_results, tmp_path):
     check_each_once(path, contents(tiny_results))
 
 
-@pytest.mark.slow
 def test_smoke(tmp_path):
     summary = tm.bench.run_plan("smoke", tmp_path / "smoke.sqlite")
     assert summary.n_failed == 0
