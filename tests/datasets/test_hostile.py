@@ -144,7 +144,10 @@ def test_missing_and_impossible_paths(path, tmp_path):
 def test_missing_file_is_also_a_file_not_found_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no such file") as caught:
         load_views(tmp_path / "missing.mat")
-    assert isinstance(pickle.loads(pickle.dumps(caught.value)), DataError)
+    restored = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(restored, DataError)
+    assert str(restored) == str(caught.value)
+    assert isinstance(type(restored).__new__(type(restored)), DataError)
 
 
 def test_unknown_ending(tmp_path):

@@ -42,6 +42,9 @@ class MissingDataError(DataError, FileNotFoundError):
 
     # FileNotFoundError formats its arguments as an error number and a text.
     __str__ = ValueError.__str__
+    # What is found first, by the order of the bases, is ValueError's, which cannot make one. Only who calls it by name
+    # would notice: Dask does, to pickle exceptions with their tracebacks.
+    __new__ = FileNotFoundError.__new__  # type: ignore[assignment]
 
 
 @contextmanager
