@@ -158,9 +158,8 @@ def test_spectral_embedding(backend):
 @pytest.mark.parametrize("size", [1e-170, 1.0, 1e170])
 @pytest.mark.parametrize("p", [3, 5, 30])
 @pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize("backend", ["torch", "torch-cuda"], indirect=True)
 def test_thin_qr(backend, kind, p, size):
-    if backend.name == "numpy":
-        pytest.skip("of tensors")
     rng = np.random.default_rng(0)
     decades = 10.0 ** -np.arange(0, 15, 3)
     tall = rng.normal(size=(4, p, 5)) * decades * size
