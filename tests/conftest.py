@@ -12,6 +12,14 @@ settings.register_profile("ci", max_examples=20, deadline=None, suppress_health_
 settings.register_profile("full", parent=settings.get_profile("ci"), max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+# What clusters of Dask leave open when they are closed.
+CLUSTER_LEFTOVERS = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning",
+    "ignore::pytest.PytestUnraisableExceptionWarning",
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning",
+    "ignore::DeprecationWarning",
+)
+
 
 @dataclass(frozen=True)
 class Backend:
@@ -52,3 +60,9 @@ def shared():
     if not path.is_dir():
         pytest.skip(f"no reference numbers: set TENSORMVC_SHARED to their folder (not found: {path})")
     return path
+
+
+def local_cluster(n_workers, threads_per_worker):
+    """A cluster of Dask on this machine, which ``with`` closes; tests with one are marked with `CLUSTER_LEFTOVERS`."""
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed (extra 'dask')")
+    return distributed.LocalCluster(n_workers=n_workers, threads_per_worker=threads_per_worker, dashboard_address=":0")

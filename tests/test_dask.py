@@ -15,27 +15,19 @@ from tensormvc._executors import InMemory
 from tensormvc._views import as_views
 from tensormvc.methods._base import tidy_labels, tidy_rows
 
+from .conftest import CLUSTER_LEFTOVERS, local_cluster
+
 dask = pytest.importorskip("dask", reason="Dask is not installed (extra 'dask')")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed (extra 'dask')")
 import dask.array as da  # noqa: E402
 from dask.sizeof import sizeof  # noqa: E402
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-    # What clusters leave open when they are closed.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = [pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"), CLUSTER_LEFTOVERS]
 
 
 @pytest.fixture(scope="module")
 def client():
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with local_cluster(n_workers=2, threads_per_worker=1) as cluster, distributed.Client(cluster) as client:
         yield client
 
 

@@ -7,21 +7,18 @@ import pytest
 
 import tensormvc as tm
 
-distributed = pytest.importorskip("distributed", reason="distributed is not installed (extra 'dask')")
+from ..conftest import CLUSTER_LEFTOVERS, local_cluster
+
 dd = pytest.importorskip("dask.dataframe", reason="Dask is not installed (extra 'dask')")
 da = pytest.importorskip("dask.array", reason="Dask is not installed (extra 'dask')")
 pd = pytest.importorskip("pandas", reason="pandas is not installed")
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = CLUSTER_LEFTOVERS
 
 
 @pytest.fixture(scope="module")
 def address():
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0") as cluster:
+    with local_cluster(n_workers=1, threads_per_worker=2) as cluster:
         yield cluster.scheduler_address
 
 
