@@ -21,9 +21,9 @@ from ._views import Views, as_views
 from .bases import GFT
 from .metrics import ari
 
-_FUSIONS = ("sum", "joint", "agreement")
 __all__ = ["estimate_n_clusters", "modularity", "neighbour_information", "select_model"]
 
+_FUSIONS = ("sum", "joint", "agreement")
 # Samples that a number of clusters is looked for with, and the most clusters.
 _NUMBER_SAMPLES = 1500
 _MOST_CLUSTERS = 130
