@@ -127,8 +127,9 @@ def _run(partition: Partition, state: Any, *bundles: Any, steps: list[_Step], sm
             ours |= {*writes, *sets}
         fields = others | held | made
         fields |= {alias: fields[name] for alias, name in step.aliases.items() if name in fields}
+        rooms: dict[Any, Any] = {}
         with one_thread():
-            found = [on_block(step.work, small, fields, block, step.size, step.join, first) for block in blocks]
+            found = [on_block(step.work, small, fields, block, step.size, step.join, rooms, first) for block in blocks]
         results.append([functools.reduce(step.join, found)] if step.work.exact else found)
     return held, results
 
@@ -145,7 +146,7 @@ def _make(partition: Partition, state: Any, *bundles: Any, steps: list[_Step], s
     fields |= {key: array for bundle in bundles for key, array in bundle.items()}
     fields |= {alias: fields[other] for alias, other in steps[0].aliases.items() if other in fields}
     with one_thread():
-        return {name: steps[0].work(Part(fields, slice(0, len(partition)), partition.start), *smalls[0])}
+        return {name: steps[0].work(Part(fields, slice(0, len(partition)), partition.start, {}), *smalls[0])}
 
 
 def _second(pair: Any) -> Any:
@@ -218,10 +219,6 @@ class OnDask(Executor):
     def full(self, name: str, *shape: int, value: float = 0, dtype: str = "float64") -> None:
         """Make an array of all rows, of some shape beyond them, filled with a value."""
         self._fill(name, _Fill((shape,), value, dtype, False))
-
-    def full_list(self, name: str, count: int, *, value: float = 0, dtype: str = "float64") -> None:
-        """Make a list of arrays, a number a row each, filled with a value."""
-        self._fill(name, _Fill(((),) * count, value, dtype, True))
 
     def full_like(self, name: str, other: str, *, dtype: str) -> None:
         """Make a list of zeros of the shapes of the views."""

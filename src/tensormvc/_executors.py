@@ -7,6 +7,7 @@ arrays it looks at and which it changes, so that it runs as well where a block o
 
 from __future__ import annotations
 
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,8 +23,9 @@ _ROW_BLOCK = 1024
 # Up to this many blocks they grow with the number of rows; then there are more, so that a block fits anywhere.
 _GROWING_BLOCKS = 32
 _MOST_ROWS = 2**14
-# Numbers of a matrix that are worked on together: what the second-level cache holds several times over.
-_CACHED = 2**16
+# Numbers of a matrix that are worked on together: few enough for the cache, and enough for threads not to wait for the
+# interpreter between operations.
+_CACHED = 2**17
 # A device wants large pieces.
 _DEVICE_PIECE = 2**27
 
@@ -67,10 +69,10 @@ class Part:
         Number of the first of the rows among all samples.
     """
 
-    __slots__ = ("_fields", "_rows", "first")
+    __slots__ = ("_fields", "_rooms", "_rows", "first")
 
-    def __init__(self, fields: Mapping[str, Any], rows: slice, offset: int = 0) -> None:
-        self._fields, self._rows = fields, rows
+    def __init__(self, fields: Mapping[str, Any], rows: slice, offset: int, rooms: dict[Any, Any]) -> None:
+        self._fields, self._rows, self._rooms = fields, rows, rooms
         self.first = offset + rows.start
 
     def __getattr__(self, name: str) -> Any:
@@ -80,6 +82,18 @@ class Part:
     def __len__(self) -> int:
         return int(self._rows.stop - self._rows.start)
 
+    def room(self, name: Any, shape: tuple[int, ...], like: Any) -> Any:
+        """Return an array of the kind of another, with anything in it, for what need not be kept.
+
+        Pieces that are worked on one after the other share it: fresh memory costs more than what is done in it.
+        """
+        if is_tensor(like):
+            return like.new_empty(shape)
+        size, room = math.prod(shape), self._rooms.get(name)
+        if room is None or room.size < size or room.dtype != like.dtype:
+            room = self._rooms[name] = np.empty(size, like.dtype)
+        return room[:size].reshape(shape)
+
 
 def pieces(block: slice, size: int) -> Iterator[slice]:
     """Yield the pieces of a block."""
@@ -88,12 +102,19 @@ def pieces(block: slice, size: int) -> Iterator[slice]:
 
 
 def on_block(
-    work: Work, small: Sequence[Any], fields: Mapping[str, Any], block: slice, size: int, join: Join, offset: int = 0
+    work: Work,
+    small: Sequence[Any],
+    fields: Mapping[str, Any],
+    block: slice,
+    size: int,
+    join: Join,
+    rooms: dict[Any, Any],
+    offset: int = 0,
 ) -> Any:
     """Do work on the pieces of a block, one after the other; return what they return, joined."""
     total = None
     for piece in pieces(block, size):
-        total = join(total, work(Part(fields, piece, offset), *small))
+        total = join(total, work(Part(fields, piece, offset, rooms), *small))
     return total
 
 
@@ -186,10 +207,6 @@ class InMemory(Executor):
         """Make an array of all rows, of some shape beyond them, filled with a value."""
         self._fields[name] = self._filled(shape, value, dtype)
 
-    def full_list(self, name: str, count: int, *, value: float = 0, dtype: str = "float64") -> None:
-        """Make a list of arrays, a number a row each, filled with a value."""
-        self._fields[name] = [self._filled((), value, dtype) for _ in range(count)]
-
     def full_like(self, name: str, other: str, *, dtype: str) -> None:
         """Make a list of zeros of the shapes of another list; where an array there is on disk, on disk."""
         self._fields[name] = [
@@ -210,7 +227,7 @@ class InMemory(Executor):
 
     def make(self, name: str, work: Work, *small: Any) -> None:
         """Let what `work` returns for many rows at once, something with as many rows, join the arrays."""
-        self._fields[name] = work(Part(self._fields, slice(0, self.n_rows)), *small)
+        self._fields[name] = work(Part(self._fields, slice(0, self.n_rows), 0, {}), *small)
 
     def place(self, values: NDArray[Any]) -> Any:
         """Put a small array of NumPy's where the rows are."""
@@ -223,9 +240,10 @@ class InMemory(Executor):
         left = iter(range(len(self.blocks)))
 
         def some(first: int, last: int) -> None:
+            rooms: dict[Any, Any] = {}
             # Every thread takes the next block, so that few results wait for that of an earlier block.
             while (b := reduction.next_of(left)) is not None:
-                reduction.add(b, on_block(work, small, self._fields, self.blocks[b], size, join))
+                reduction.add(b, on_block(work, small, self._fields, self.blocks[b], size, join, rooms))
 
         if self.tensors:
             some(0, 1)

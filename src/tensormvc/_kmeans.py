@@ -15,6 +15,7 @@ from ._ops import (
     in_double,
     inner,
     is_tensor,
+    matmul_into,
     namespace,
     on_host,
     placed,
@@ -25,7 +26,7 @@ from ._sample_random import Draw, SampleRandom, uniform
 
 _MAX_ITER = 300
 # Distances that are computed at a time: what the cache holds.
-_CACHED = 2**15
+_CACHED = 2**16
 # Rounding of a distance, as a share of the longest point.
 _UNCERTAIN = 1e-7
 
@@ -76,7 +77,7 @@ def kmeans_of_rows(rows: Any, n_clusters: int, *, n_init: int, random: SampleRan
     longest = rows.max(_measure)
     starts = _plus_plus(rows, drawn)
     if centres is not None:
-        starts.insert(0, in_double(centres))
+        starts = namespace(starts).concat([in_double(centres)[None], starts])
     ends = _lloyd(rows, starts, _UNCERTAIN * math.sqrt(float(longest)))
     inertias = [float(value) for value in on_host(rows.sum(_inertia, ends, width=_width(ends)))]
     best = 0
@@ -96,9 +97,9 @@ def _measure(rows: Part) -> Array:
     return namespace(rows.squares).max(rows.squares)
 
 
-def _width(centres: list[Array]) -> int:
+def _width(centres: Array) -> int:
     """Return what makes pieces of a few megabytes: distances inside them are computed by smaller ones."""
-    return max(1, int(centres[0].shape[1]) // 32)
+    return max(1, int(centres.shape[2]) // 32)
 
 
 def _squared_distances(points: Array, squares: Array, centres: Array) -> Array:
@@ -108,8 +109,11 @@ def _squared_distances(points: Array, squares: Array, centres: Array) -> Array:
     return raise_to_zero(distances)
 
 
-def _plus_plus(rows: Any, drawn: list[list[Draw]]) -> list[Array]:
-    """Draw starts far from each other: of a few candidates each, the one that leaves the least distance."""
+def _plus_plus(rows: Any, drawn: list[list[Draw]]) -> Array:
+    """Draw starts far from each other: of a few candidates each, the one that leaves the least distance.
+
+    Returns the centres, (starts, k, d).
+    """
     _, chosen = rows.reduce(_first, _earlier, Draw.together([draws[0] for draws in drawn]))
     xp = namespace(chosen)
     centres = [chosen]
@@ -123,7 +127,7 @@ def _plus_plus(rows: Any, drawn: list[list[Draw]]) -> list[Array]:
         chosen = xp.stack([candidates[r, int(pick)] for r, pick in enumerate(picks)])
         centres.append(chosen)
     rows.drop("nearest")
-    return [xp.stack([chosen[r] for chosen in centres]) for r in range(len(drawn))]
+    return xp.stack(centres, axis=1)
 
 
 def _earlier(one: Any, other: Any) -> Any:
@@ -178,49 +182,48 @@ def _left(rows: Part, candidates: Array) -> Array:
     return xp.sum(xp.minimum(distances, nearest[:, :, None]), axis=0)
 
 
-def _lloyd(rows: Any, centres: list[Array], slack: float) -> list[Array]:
-    """Run Lloyd's rounds from every start to their end; return the last centres. The labels are left in "own".
+def _lloyd(rows: Any, centres: Array, slack: float) -> Array:
+    """Run Lloyd's rounds from every start to their end; return the last centres. "own" has the labels of all starts.
 
     After the first round, distances are computed only for points that bounds on them (Hamerly's) leave in doubt.
     Distances that are read off inner products are uncertain by `slack`.
     """
-    xp = namespace(centres[0])
+    xp = namespace(centres)
+    n_starts = centres.shape[0]
     for name, dtype in (("own", "int64"), ("upper", "float64"), ("lower", "float64")):
-        rows.full_list(name, len(centres), dtype=dtype)
-    totals = rows.sum(_assign, centres, width=_width(centres))
-    active = list(range(len(centres)))
-    centres = list(centres)
+        rows.full(name, n_starts, dtype=dtype)
+    active = list(range(n_starts))
+    _, counts, sums = rows.sum(_reassign, centres, None, active, slack, width=_width(centres))
+    centres = xp.asarray(centres, copy=True)
     for _ in range(_MAX_ITER):
-        moves: list[Array | None] = [None] * len(centres)
+        spare = set()
+        for r, empty in np.argwhere(on_host(counts) == 0).tolist():
+            if r in active and _refill(rows, r, empty, counts, sums, centres, slack):
+                spare.add(r)
+        before = xp.asarray(centres, copy=True)
         for r in active:
-            spare = False
-            for empty in np.flatnonzero(on_host(totals[r][0]) == 0).tolist():
-                spare = _refill(rows, r, empty, totals[r], centres, slack) or spare
-            counts, sums = totals[r]
-            before, centres[r] = centres[r], sums / counts[:, None]
-            if not spare:
-                moves[r] = xp.sqrt(sum_of_squares(centres[r] - before))
-        active = [r for r in active if moves[r] is not None]
+            centres[r] = sums[r] / counts[r][:, None]
+        active = [r for r in active if r not in spare]
         if not active:
             break
-        changes = rows.sum(_reassign, centres, moves, slack, width=_width(centres))
-        for r in active:
-            totals[r] = [totals[r][0] + changes[r][1], totals[r][1] + changes[r][2]]
-        active = [r for r in active if int(changes[r][0])]
+        moves = xp.sqrt(xp.sum((centres - before) ** 2, axis=2))
+        changed, joined, gained = rows.sum(_reassign, centres, moves, active, slack, width=_width(centres))
+        where = placed(np.array(active), counts)
+        counts[where] += joined
+        sums[where] += gained
+        active = [r for r, count in zip(active, on_host(changed).tolist(), strict=True) if count]
     return centres
 
 
-def _refill(rows: Any, r: int, empty: int, totals: list[Array], centres: list[Array], slack: float) -> bool:
+def _refill(rows: Any, r: int, empty: int, counts: Array, sums: Array, centres: Array, slack: float) -> bool:
     """Restart an empty cluster at the point that is farthest from its centre; return whether that is at its centre.
 
     With fewer places than clusters, some stay at the place of others.
     """
-    counts, sums = totals
-    distance, old, where, point = rows.reduce(_farthest, _farther, r, centres[r], counts, width=_width(centres))
-    counts[old], counts[empty] = counts[old] - 1, 1
-    sums[old], sums[empty] = sums[old] - point, point
-    centres[r] = namespace(sums).asarray(centres[r], copy=True)
-    centres[r][empty] = point
+    distance, old, where, point = rows.reduce(_farthest, _farther, r, centres[r], counts[r], width=_width(centres))
+    counts[r, old], counts[r, empty] = counts[r, old] - 1, 1
+    sums[r, old], sums[r, empty] = sums[r, old] - point, point
+    centres[r, empty] = point
     rows.each(_move, r, where, empty)
     return bool(distance <= slack**2)
 
@@ -228,7 +231,7 @@ def _refill(rows: Any, r: int, empty: int, totals: list[Array], centres: list[Ar
 @row_work(reads="points own")
 def _farthest(rows: Part, r: int, centres: Array, counts: Array) -> tuple[float, int, int, Array]:
     """Return the point, not alone in its cluster, that is farthest from its centre: how far, whose, which, itself."""
-    own = rows.own[r]
+    own = rows.own[:, r]
     xp = namespace(own)
     distances = sum_of_squares(rows.points - centres[own])
     distances = xp.where(counts[own] > 1, distances, -xp.ones_like(distances))
@@ -243,91 +246,84 @@ def _farther(one: Any, other: Any) -> Any:
 @row_work(writes="own upper lower")
 def _move(rows: Part, r: int, where: int, cluster: int) -> None:
     if 0 <= where - rows.first < len(rows):
-        rows.own[r][where - rows.first] = cluster
-        rows.upper[r][where - rows.first] = rows.lower[r][where - rows.first] = 0
-
-
-@row_work(reads="points squares", sets="own upper lower")
-def _assign(rows: Part, centres: list[Array]) -> list[list[Array]]:
-    """Assign every point to its nearest centre; return sizes and sums of the clusters, of every start."""
-    points, squares, totals = rows.points, rows.squares, []
-    for start, own, upper, lower in zip(centres, rows.own, rows.upper, rows.lower, strict=True):
-        own[...], upper[...], lower[...] = _two_nearest(points, squares, start)
-        totals.append(_members(own, points, start.shape[0]))
-    return totals
+        rows.own[where - rows.first, r] = cluster
+        rows.upper[where - rows.first, r] = rows.lower[where - rows.first, r] = 0
 
 
 @row_work(reads="points squares", writes="own upper lower")
-def _reassign(rows: Part, centres: list[Array], moves: list[Array | None], slack: float) -> list[list[Any]]:
-    """Assign anew the points that are in doubt after the moves of the centres.
+def _reassign(rows: Part, centres: Array, moves: Array | None, active: list[int], slack: float) -> list[Array]:
+    """Assign anew the points that are in doubt, in an active start, after the moves of the centres; first, all points.
 
-    Returns, for every start, how many changed, and how sizes and sums of the clusters did. Where there are no moves, a
-    start is at its end.
+    Returns, for every active start, how many changed, and how sizes and sums of the clusters did.
     """
-    points, squares, changes = rows.points, rows.squares, []
+    points, squares, own, upper, lower = rows.points, rows.squares, rows.own, rows.upper, rows.lower
     xp = namespace(points)
-    for start, moved, own, upper, lower in zip(centres, moves, rows.own, rows.upper, rows.lower, strict=True):
-        changes.append([0, xp.zeros_like(start[:, 0]), xp.zeros_like(start)])
-        if moved is None:
-            continue
-        upper += moved[own]
-        lower -= xp.max(moved)
-        doubtful = xp.nonzero(upper + slack >= lower)[0]
-        if doubtful.shape[0] == 0:
-            continue
-        old = own[doubtful]
-        new, upper[doubtful], lower[doubtful] = _two_nearest(points[doubtful], squares[doubtful], start)
-        changed = xp.nonzero(new != old)[0]
-        if changed.shape[0] == 0:
-            continue
-        doubtful, old, new = doubtful[changed], old[changed], new[changed]
-        own[doubtful] = new
-        (joined, gains), (left, losses) = (_members(which, points[doubtful], start.shape[0]) for which in (new, old))
-        changes[-1] = [int(changed.shape[0]), joined - left, gains - losses]
-    return changes
+    n_starts, k = centres.shape[:2]
+    if moves is None:
+        doubtful = placed(np.arange(len(rows)), points)
+    else:
+        upper += xp.reshape(moves, (-1,))[own + placed(k * np.arange(n_starts), points)]
+        lower -= xp.max(moves, axis=1)
+        # Starts that are at their end are never in doubt.
+        margin = np.full(n_starts, -math.inf)
+        margin[active] = slack
+        doubtful = xp.nonzero(xp.any(upper + placed(margin, points) >= lower, axis=1))[0]
+    where = placed(np.array(active), points)
+    chosen, n_centres = centres[where], len(active) * k
+    changed = placed(np.zeros(len(active), dtype=np.int64), points)
+    sizes, sums = xp.zeros_like(chosen[:, :, 0]), xp.zeros_like(chosen)
+    step = len(rows) if is_tensor(points) else max(1, _CACHED // n_centres)
+    for lo in range(0, doubtful.shape[0], step):
+        some = doubtful[lo : lo + step]
+        count = some.shape[0]
+        here, room = points[some], rows.room("distances", (count, n_centres), points)
+        new, nearest, next_nearest = _two_nearest(here, squares[some], chosen, room)
+        entries = some[:, None], where
+        old, own[entries] = own[entries], new
+        upper[entries], lower[entries] = nearest, next_nearest
+        # 1 where a point joins a cluster, −1 where it leaves one.
+        members = xp.reshape(room, (-1,))
+        members[...] = 0
+        columns = placed(n_centres * np.arange(count)[:, None] + k * np.arange(len(active)), points)
+        members[columns + new] = 1
+        if moves is not None:
+            members[columns + old] -= 1
+            changed += xp.sum(new != old, axis=0)
+        members = xp.reshape(room, (count, n_centres))
+        sizes += xp.reshape(xp.sum(members, axis=0), sizes.shape)
+        sums += xp.reshape(inner(members, here), sums.shape)
+    return [changed, sizes, sums]
 
 
 @row_work(reads="points own")
-def _inertia(rows: Part, centres: list[Array]) -> Array:
+def _inertia(rows: Part, centres: Array) -> Array:
     xp = namespace(rows.points)
-    each = zip(centres, rows.own, strict=True)
-    return xp.stack([xp.sum(sum_of_squares(rows.points - start[own])) for start, own in each])
+    own = rows.own
+    return xp.stack([xp.sum(sum_of_squares(rows.points - start[own[:, r]])) for r, start in enumerate(centres)])
 
 
 @row_work(reads="own", sets="labels")
 def _keep(rows: Part, best: int) -> None:
-    rows.labels[...] = rows.own[best]
+    rows.labels[...] = rows.own[:, best]
 
 
-def _two_nearest(points: Array, squares: Array, centres: Array) -> tuple[Array, Array, Array]:
-    """Return the nearest centre of every point, the distance to it, and that to the next."""
+def _two_nearest(points: Array, squares: Array, centres: Array, room: Array) -> tuple[Array, Array, Array]:
+    """Return, for every start, the nearest centre of every point, the distance to it, and that to the next.
+
+    The `room` for the distances is spoilt.
+    """
     xp = namespace(points)
-    n, k = points.shape[0], centres.shape[0]
-    step = n if is_tensor(points) else max(1, _CACHED // k)
-    labels = placed(np.zeros(n, dtype=np.int64), points)
-    nearest, next_nearest = xp.empty_like(squares), xp.empty_like(squares)
-    places = placed(np.arange(step), points)
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        distances = _squared_distances(points[rows], squares[rows], centres)
-        labels[rows] = xp.argmin(distances, axis=1)
-        own = places[: distances.shape[0]], labels[rows]
-        nearest[rows] = distances[own]
-        distances[own] = math.inf
-        next_nearest[rows] = xp.min(distances, axis=1)
-    return labels, xp.sqrt(nearest), xp.sqrt(next_nearest)
-
-
-def _members(labels: Array, points: Array, k: int) -> list[Array]:
-    """Return the number of points of every cluster, and their sums."""
-    xp = namespace(points)
-    n = points.shape[0]
-    step = n if is_tensor(points) else max(1, _CACHED // k)
-    numbers = placed(np.arange(k), points)
-    counts, sums = placed(np.zeros(k), points), placed(np.zeros((k, points.shape[1])), points)
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        members = xp.astype(labels[rows, None] == numbers, xp.float64)
-        counts += xp.sum(members, axis=0)
-        sums += inner(members, points[rows])
-    return [counts, sums]
+    n_starts, k, d = centres.shape
+    centres = xp.reshape(centres, (-1, d))
+    # But for the points' own squares, which do not change what is nearest.
+    distances = matmul_into(points, -2 * centres.T, room)
+    distances += sum_of_squares(centres)
+    distances = xp.reshape(distances, (-1, k))
+    labels = xp.argmin(distances, axis=1)
+    own = placed(np.arange(labels.shape[0]), points), labels
+    nearest = distances[own]
+    distances[own] = math.inf
+    next_nearest = xp.min(distances, axis=1)
+    shape = points.shape[0], n_starts
+    lengths = [xp.sqrt(raise_to_zero(xp.reshape(found, shape) + squares[:, None])) for found in (nearest, next_nearest)]
+    return xp.reshape(labels, shape), lengths[0], lengths[1]

@@ -22,6 +22,7 @@ from ._dft import split_dft
 
 # A NumPy or PyTorch array; the array API has no common type.
 Array = Any
+_NUMPY = array_namespace(np.empty(0))
 
 # Columns that are transformed together along the first axis: wide enough to read whole cache lines,
 # narrow enough for a block of a few thousand rows to stay in the second-level cache.
@@ -45,6 +46,8 @@ def namespace(*arrays: Array) -> Any:
     >>> namespace(np.ones(3)).__name__
     'array_api_compat.numpy'
     """
+    if all(type(array) is np.ndarray for array in arrays):
+        return _NUMPY
     xp = array_namespace(*arrays)
     if not (is_numpy_namespace(xp) or is_torch_namespace(xp)):
         raise TypeError(f"arrays of {xp.__name__} are not supported: pass NumPy arrays or PyTorch tensors")
@@ -117,8 +120,14 @@ def thread_count() -> int:
     oversubscribe the machine.
     """
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    available = int(joblib.cpu_count())
+    available = _processors()
     return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
+
+
+@cache
+def _processors() -> int:
+    # It reads files of the system each time.
+    return int(joblib.cpu_count())
 
 
 _this_thread = threading.local()

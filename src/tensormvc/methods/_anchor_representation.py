@@ -172,7 +172,8 @@ def _update_rows(
     z, w = rows.z, rows.w
     xp = namespace(z)
     views = [(_dense(x), residual) for x, residual in zip(rows.x, rows.residual, strict=True)]
-    rooms = [xp.empty_like(residual) for _, residual in views]
+    rooms = [rows.room(v, residual.shape, residual) for v, (_, residual) in enumerate(views)]
+    share = rows.room("share", z.shape, z)
     total = ridge + mu + rho
     multiplier = rows.multiplier_share / mu
     pull = multiplier - rows.error_share
@@ -181,8 +182,8 @@ def _update_rows(
         room += x
         matmul_into(room, turned[v], z[:, v])
     z *= mu / total
-    z += rows.j * (rho / total)
-    z -= w * (1 / total)
+    z += xp.multiply(rows.j, rho / total, out=share)
+    z -= xp.multiply(w, 1 / total, out=share)
     w *= 1 / rho
     w += z
     squares = 0.0
@@ -214,12 +215,13 @@ def _finish_rows(rows: Part, anchors: list[Array], rho: float) -> list[Array]:
     xp = namespace(z)
     w -= j
     w *= rho
-    gap = xp.max(xp.abs(xp.reshape(z - j, (-1, z.shape[2]))) @ xp.ones_like(z[0, 0]))
+    difference = xp.subtract(z, j, out=rows.room("gap", z.shape, z))
+    gap = xp.max(xp.reshape(xp.abs(difference, out=difference), (-1, z.shape[2])) @ xp.ones_like(z[0, 0]))
     lengths = []
     for v, (x, residual, anchor) in enumerate(zip(rows.x, rows.residual, anchors, strict=True)):
-        misfit = residual * rows.error_share
+        misfit = xp.multiply(residual, rows.error_share, out=rows.room("misfit", residual.shape, residual))
         misfit -= _dense(x)
-        misfit += z[:, v] @ anchor
+        misfit += matmul_into(z[:, v], anchor, rows.room("product", residual.shape, residual))
         lengths.append(xp.max(sum_of_squares(misfit)))
     return [xp.max(xp.stack(lengths)), gap]
 
