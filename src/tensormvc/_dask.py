@@ -109,12 +109,19 @@ def _own(array: Any, copied: bool) -> Any:
     return array.copy() if copied else np.empty_like(array)
 
 
-def _run(partition: Partition, state: Any, *bundles: Any, steps: list[_Step], smalls: list[Any]) -> Any:
+def _run(
+    partition: Partition,
+    state: Any,
+    *bundles: Any,
+    steps: list[_Step],
+    smalls: list[Any],
+    which: slice = slice(None),
+) -> Any:
     """Do some work, a step after the other; return the new state, and for each step a result for each row block."""
     held = {} if state is None else dict(state[0])
     others = {name: array for bundle in bundles for name, array in bundle.items()}
     first, ours = partition.start, set[str]()
-    blocks = [slice(block.start - first, block.stop - first) for block in partition.blocks]
+    blocks = [slice(block.start - first, block.stop - first) for block in partition.blocks[which]]
     results = []
     for step, small in zip(steps, smalls, strict=True):
         made = {name: fill.rows(len(partition)) for name, fill in step.fills.items()}
@@ -138,6 +145,18 @@ def _results(partition: Partition, state: Any, *bundles: Any, steps: list[_Step]
     """Do work that changes nothing."""
     results: list[Any] = _run(partition, state, *bundles, steps=steps, smalls=smalls)[1]
     return results
+
+
+def _result_of_block(
+    partition: Partition, state: Any, *bundles: Any, steps: list[_Step], smalls: list[Any], which: int
+) -> Any:
+    """Do work that changes nothing on one row block."""
+    _, [[result]] = _run(partition, state, *bundles, steps=steps, smalls=smalls, which=slice(which, which + 1))
+    return result
+
+
+def _plus(total: Any, more: Any) -> Any:
+    return [_plus(a, b) for a, b in zip(total, more, strict=True)] if isinstance(more, list) else total + more
 
 
 def _make(partition: Partition, state: Any, *bundles: Any, steps: list[_Step], smalls: list[Any], name: str) -> Any:
@@ -220,10 +239,19 @@ class OnDask(Executor):
         """Make an array of all rows, of some shape beyond them, filled with a value."""
         self._fill(name, _Fill((shape,), value, dtype, False))
 
+    def full_list(self, name: str, widths: list[int], *, dtype: str) -> None:
+        """Make a list of arrays of zeros of all rows, of such widths."""
+        self._fill(name, _Fill(tuple((width,) for width in widths), 0, dtype, True))
+
     def full_like(self, name: str, other: str, *, dtype: str) -> None:
         """Make a list of zeros of the shapes of the views."""
         assert self._aliases.get(other, other) == "views"
-        self._fill(name, _Fill(tuple((width,) for width in self.widths), 0, dtype, True))
+        self.full_list(name, self.widths, dtype=dtype)
+
+    def full_beside(self, name: str, other: str) -> None:
+        """Make an array of zeros as wide as all views together."""
+        assert other == "views"
+        self.full(name, self.total_width)
 
     def _fill(self, name: str, fill: _Fill) -> None:
         self.drop(name)
@@ -275,7 +303,29 @@ class OnDask(Executor):
         """Join what `work` returns for the pieces, in their order; nothing is None, to which `join` adds the first."""
         return self._later(work, join, small, width)()
 
+    def sum_of_large(self, work: Work, *small: Any, width: int = 1) -> Any:
+        """Return the sum of results that are not so small: blocks are added up on the workers, one after the other."""
+        self._flush()
+        step, total = self._step(work, added, width), None
+        given, sent = self._looked_at([step]), self._sent(step, small)
+        with cluster_errors():
+            for part, *of_part in zip(self.parts, *given, strict=True):
+                # The sum first, so that few results wait for it.
+                for i, key in enumerate(_keys(work, "", len(part.blocks))):
+                    more = self.client.submit(
+                        _result_of_block, part, *of_part, steps=[step], smalls=[sent], which=i, key=key, pure=False
+                    )
+                    sum_key = _keys(work, "sum", 1)[0]
+                    total = more if total is None else self.client.submit(_plus, total, more, key=sum_key, pure=False)
+            return self.client.gather(total)
+
     def _later(self, work: Any, join: Join, small: Sequence[Any], width: int) -> _Later:
+        step, result = self._step(work, join, width), _Later(self._flush)
+        self._pending.append((step, small, result))
+        return result
+
+    def _step(self, work: Any, join: Join, width: int) -> _Step:
+        """Return a step of work, with what became of the arrays since the last that changes any."""
         if work.writes or work.sets:
             fills, dropped = self._fills, frozenset(self._dropped)
             self._in_state |= set(fills)
@@ -283,10 +333,7 @@ class OnDask(Executor):
         else:
             names = {self._aliases.get(name, name) for name in work.reads}
             fills, dropped = {name: fill for name, fill in self._fills.items() if name in names}, frozenset()
-        step = _Step(work, join, piece_size(width), fills, dropped, dict(self._aliases))
-        result = _Later(self._flush)
-        self._pending.append((step, small, result))
-        return result
+        return _Step(work, join, piece_size(width), fills, dropped, dict(self._aliases))
 
     def _flush(self) -> None:
         """Do what is waiting to be done: a task for each partition."""
@@ -312,16 +359,12 @@ class OnDask(Executor):
 
     def _submit(self, run: Any, steps: list[_Step], smalls: list[Sequence[Any]], **more: Any) -> list[Any]:
         """Start a task for each partition, with what it looks at."""
-        names = {name for step in steps for kind in ("reads", "writes", "sets") for name in step.names(kind)}
-        bundles = sorted({self._where[name] for name in names if name in self._where})
-        needs_state = run is _run or any(name in self._in_state for name in names)
         with cluster_errors():
             return list(
                 self.client.map(
                     run,
                     self.parts,
-                    self._state if needs_state else [None] * len(self.parts),
-                    *(self._bundles[bundle] for bundle in bundles),
+                    *self._looked_at(steps, changes=run is _run),
                     steps=steps,
                     smalls=[self._sent(step, small) for step, small in zip(steps, smalls, strict=True)],
                     **more,
@@ -330,11 +373,23 @@ class OnDask(Executor):
                 )
             )
 
+    def _looked_at(self, steps: list[_Step], *, changes: bool = False) -> list[list[Any]]:
+        """Return what some steps look at, for each partition: the state, or None, and what never changes."""
+        names = {name for step in steps for kind in ("reads", "writes", "sets") for name in step.names(kind)}
+        bundles = sorted({self._where[name] for name in names if name in self._where})
+        needs_state = changes or any(name in self._in_state for name in names)
+        state = self._state if needs_state else [None] * len(self.parts)
+        return [state, *(self._bundles[bundle] for bundle in bundles)]
+
     def _sent(self, step: _Step, small: Sequence[Any]) -> Any:
         """Return arguments as they are, or a future of them if they would make every task large."""
         if len(pickle.dumps(small)) <= _SMALL:
             return small
-        return self.client.submit(_same, small, key=_keys(step.work, "arguments", 1)[0], pure=False)
+        import dask
+
+        # They are sent once, and the scheduler can send them again where they are lost.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GiB"}):
+            return self.client.submit(_same, small, key=_keys(step.work, "arguments", 1)[0], pure=False)
 
 
 class _Later:

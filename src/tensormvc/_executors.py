@@ -159,6 +159,10 @@ class Executor(ABC):
         total = self.sum(work, *small, width=width)
         return lambda: total
 
+    def sum_of_large(self, work: Work, *small: Any, width: int = 1) -> Any:
+        """Return the sum of results that are not so small, such as products of thousands of columns."""
+        return self.sum(work, *small, width=width)
+
     def max(self, work: Work, *small: Any, width: int = 1) -> Any:
         """Return the largest of what `work` returns for the pieces, entry by entry if these are lists."""
         return self.reduce(work, larger, *small, width=width)
@@ -206,6 +210,18 @@ class InMemory(Executor):
     def full(self, name: str, *shape: int, value: float = 0, dtype: str = "float64") -> None:
         """Make an array of all rows, of some shape beyond them, filled with a value."""
         self._fields[name] = self._filled(shape, value, dtype)
+
+    def full_list(self, name: str, widths: list[int], *, dtype: str) -> None:
+        """Make a list of arrays of zeros of all rows, of such widths."""
+        self._fields[name] = [self._filled((width,), 0, dtype) for width in widths]
+
+    def full_beside(self, name: str, other: str) -> None:
+        """Make an array of zeros as wide as all those of a list together; on disk if one of them is."""
+        arrays = self._fields[other]
+        width = sum(array.shape[1] for array in arrays)
+        on_disk = any(map(is_on_disk, arrays))
+        shape = self.n_rows, width
+        self._fields[name] = scratch_array(shape, "float64") if on_disk else self._filled((width,), 0, "float64")
 
     def full_like(self, name: str, other: str, *, dtype: str) -> None:
         """Make a list of zeros of the shapes of another list; where an array there is on disk, on disk."""

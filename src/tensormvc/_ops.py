@@ -237,6 +237,14 @@ def leading_eigenpairs(symmetric: Array, count: int) -> tuple[Array, Array]:
     return values[-count:].flip(0), vectors[:, -count:].flip(1)
 
 
+def solve_lower(lower: Array, right: Array, *, transposed: bool = False) -> Array:
+    """Solve L X = B, or Lᵀ X = B, for a lower triangular L."""
+    triangle = lower.T if transposed else lower
+    if is_numpy_namespace(namespace(lower)):
+        return scipy.linalg.solve_triangular(triangle, right, lower=not transposed, check_finite=False)
+    return namespace(lower).linalg.solve_triangular(triangle, right, upper=transposed)
+
+
 def vectors_beside(columns: Array) -> Array:
     """Return orthonormal vectors (n, n − k) that are orthogonal to k independent columns (n, k)."""
     n_columns = columns.shape[1]

@@ -222,6 +222,12 @@ class Views:
             draws.append((self.rows.place(directions), self.rows.place(shifts)))
         return draws
 
+    def hold_ties(self) -> None:
+        """Let a function of the samples that decides between equals join the rows as their "ties"."""
+        if "ties" not in self.rows:
+            self.rows.full("ties")
+            self.rows.each(_set_ties, self.probe_draws(1))
+
     def probes(self, count: int) -> Any:
         """Return `count` smooth generic functions of the samples, (n_samples, count), the same for every order.
 
@@ -244,6 +250,11 @@ def probes_of(views: list[Any], draws: list[tuple[Any, Any]]) -> Any:
         angles += shifts
         total = total + namespace(angles).cos(angles)
     return total
+
+
+@row_work(reads="views", sets="ties")
+def _set_ties(rows: Part, draws: list[Any]) -> None:
+    rows.ties[...] = probes_of(rows.views, draws)[:, 0]
 
 
 @row_work(reads="views", sets="probes")

@@ -5,28 +5,84 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensormvc import AGFT, FFT, GFT
+from tensormvc._executors import InMemory, Part, row_blocks
 from tensormvc._ops import one_hot
+from tensormvc._sample_random import SampleRandom
 from tensormvc._views import as_views
 from tensormvc.graphs import bkhk
-from tensormvc.methods import _low_frequency
 from tensormvc.methods._admm import run_admm
 from tensormvc.methods._compressed import Compression, CoordinateBasis, basis_vectors, is_compressible, trimmed
-from tensormvc.methods._kernel import KernelFeatures, RidgeFactor, ridge_factor
-from tensormvc.methods._low_frequency import (
-    BetaSchedule,
-    LowFrequencyCodes,
-    cluster_indicators,
-    discrete_labels,
-    labels_start,
-)
+from tensormvc.methods._discrete_labels import best_discrete_labels, discrete_labels
+from tensormvc.methods._kernel import fit_kernels, ridge_factor, ridge_root
+from tensormvc.methods._low_frequency import BetaSchedule, LowFrequencyCodes
+from tensormvc.methods._tlrlf4mvc import Problem
+from tensormvc.metrics import ari
 
 from .. import textbook
 
 NAMES = ("consensus", "low_rank", "low_frequency")
 
 
-def kernel_features(*given):
-    return KernelFeatures(*given)[:]
+def kernel_features(points, depth, ties):
+    """All rows of the kernel features of one view, as it is."""
+    views = as_views([points], canonical=False, unit=False)
+    views.rows.hold(ties=ties)
+    (kernel,) = fit_kernels(views, depth)
+    blocks = (Part({"views": list(views.arrays)}, rows, 0, {}) for rows in row_blocks(views.n_samples))
+    return np.concatenate([kernel.features(block) for block in blocks])
+
+
+def factors_of(features, lam):
+    return [
+        ridge_factor(part, ridge_root(np.float64(part).T @ np.float64(part), lam)).astype(part.dtype)
+        for part in features
+    ]
+
+
+def indicators(labels, n_clusters):
+    """F, dense."""
+    problem = Problem([], [], np.bincount(labels, minlength=n_clusters).astype(float), [])
+    return problem.frequencies(Part({"labels": labels}, slice(0, len(labels)), 0, {}))
+
+
+class Solver(LowFrequencyCodes):
+    """The solver with all that it begins with, and its iterates (n, d, m)."""
+
+    def __init__(self, features, frequencies, basis, penalty, *, lam, gamma, start):
+        m = len(features)
+        tensors = [array.transpose(0, 2, 1) if array.ndim == 3 else np.stack([array] * m, axis=1) for array in start]
+        rows = InMemory(tensors[0])
+        rows.hold(
+            factors=features if lam is None else factors_of(features, lam),
+            frequencies=frequencies,
+            **{name: array.copy() for name, array in zip(("codes", *NAMES[1:]), tensors, strict=True)},
+        )
+        super().__init__(rows, tensors[0].shape[1:], basis, penalty, gamma=gamma)
+
+    def tensor(self, name):
+        return self.rows[name].transpose(0, 2, 1)
+
+    @property
+    def codes(self):
+        return self.tensor("codes")
+
+    @property
+    def consensus(self):
+        return self.rows["consensus"]
+
+
+def rows_of_codes(codes, n_starts=1):
+    rows = InMemory(codes)
+    rows.hold(consensus=codes)
+    rows.full("own", n_starts, dtype="int64")
+    return rows
+
+
+def labels_from(codes, start, n_clusters):
+    """Labels of the published rounds from given ones."""
+    rows = rows_of_codes(codes)
+    discrete_labels(rows, (one_hot(start, n_clusters).T @ codes)[None])
+    return rows["own"][:, 0]
 
 
 def sample_first(array):
@@ -52,7 +108,7 @@ def test_the_loop_is_the_reference(shared, run, names):
     reference = np.load(shared / "reference" / f"tlr_run_{run}.npz")
     features = [inputs[f"K_v{v}"].T for v in (1, 2, 3)]
     start = tuple(inputs[name].T if inputs[name].ndim == 2 else sample_first(inputs[name]) for name in names)
-    solver = LowFrequencyCodes(
+    solver = Solver(
         features,
         reference["Fin_used"].T,
         FFT().fit(np.empty((60, 64, 3))),
@@ -66,8 +122,8 @@ def test_the_loop_is_the_reference(shared, run, names):
     def check(suffix):
         assert relative(solver.consensus, reference[f"B_hat_{suffix}"].T) < 1e-11
         if f"B_{suffix}" in reference:
-            for name, iterate in (("B", solver.codes), ("C", solver.low_rank), ("Y", solver.low_frequency)):
-                assert relative(iterate, sample_first(reference[f"{name}_{suffix}"])) < 1e-11
+            for name, iterate in (("B", "codes"), ("C", "low_rank"), ("Y", "low_frequency")):
+                assert relative(solver.tensor(iterate), sample_first(reference[f"{name}_{suffix}"])) < 1e-11
 
     done = run_admm(
         solver.step,
@@ -85,9 +141,9 @@ def test_the_loop_is_the_reference(shared, run, names):
         assert relative([record.residuals[name] for record in done.history], reference[stored]) < 1e-11
 
     # The published program starts the labels with the codes before the loop.
-    start_labels = labels_start(first_codes, reference["seed_idx"] - 1)
-    np.testing.assert_array_equal(start_labels.toarray().argmax(axis=1), reference["indx0"] - 1)
-    labels, _ = discrete_labels(solver.consensus, one_hot(reference["indx0"] - 1, 3))
+    start_labels = np.argmax(first_codes @ first_codes[reference["seed_idx"] - 1].T, axis=1)
+    np.testing.assert_array_equal(start_labels, reference["indx0"] - 1)
+    labels = labels_from(solver.consensus, reference["indx0"] - 1, 3)
     np.testing.assert_array_equal(labels, reference["labels"] - 1)
     np.testing.assert_array_equal(labels, reference["labels_inner"][:, -1] - 1)
 
@@ -118,7 +174,8 @@ def test_kernel_features_are_the_textbook(seed, n, depth):
 def test_kernel_features_in_blocks(monkeypatch):
     points, ties = np.random.default_rng(0).normal(size=(500, 3)), np.arange(500.0)
     expected = kernel_features(points, 3, ties)
-    monkeypatch.setattr("tensormvc.graphs._knn._BLOCK_BYTES", 7 * 8 * 8)
+    monkeypatch.setattr("tensormvc._executors._ROW_BLOCK", 60)
+    monkeypatch.setattr("tensormvc._executors._CACHED", 7 * 8)
     np.testing.assert_allclose(kernel_features(points, 3, ties), expected, rtol=0, atol=1e-13)
 
 
@@ -130,8 +187,8 @@ def test_every_sample_an_anchor(dtype):
 
 
 @pytest.mark.parametrize("basis", ["fft", "gft"])
-@pytest.mark.parametrize("indicators", [True, False])
-def test_rounds_are_the_textbook(basis, indicators):
+@pytest.mark.parametrize("of_clusters", [True, False])
+def test_rounds_are_the_textbook(basis, of_clusters):
     for seed in range(5):
         features, labels, start = random_problem(seed)
         n = len(labels)
@@ -141,12 +198,11 @@ def test_rounds_are_the_textbook(basis, indicators):
             views = as_views(features, canonical=False, keep_view_order=True)
             fitted = GFT("sim").fit(views)
             matrix = fitted.forward(np.eye(n)[:, :, None])[:, :, 0]
-        f = cluster_indicators(labels, 3)
-        if not indicators:
+        f = indicators(labels, 3)
+        if not of_clusters:
             f = np.linalg.qr(np.random.default_rng(seed).normal(size=(n, 3)))[0]
-        dense = f.toarray() if indicators else f
-        np.testing.assert_allclose(dense.T @ dense, np.eye(3), atol=1e-14)
-        solver = LowFrequencyCodes(iter(features), f, fitted, "nuclear", lam=0.1, gamma=0.02, start=start)
+        np.testing.assert_allclose(f.T @ f, np.eye(3), atol=1e-14)
+        solver = Solver(features, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=start)
         b, c, y = start
         state = (b, b.mean(axis=2), c, y, *(np.zeros_like(b) for _ in range(3)))
         schedule = BetaSchedule(0.5)
@@ -154,9 +210,10 @@ def test_rounds_are_the_textbook(basis, indicators):
             used = dict(schedule.values)
             done = solver.step(used)
             state, expected = textbook.low_frequency_round(
-                state, features, dense, matrix, 0.1, 0.02, *(used[name] for name in NAMES)
+                state, features, f, matrix, 0.1, 0.02, *(used[name] for name in NAMES)
             )
-            iterates = (solver.codes, solver.consensus, solver.low_rank, solver.low_frequency, *solver.multipliers)
+            iterates = [solver.tensor(name) for name in ("codes", "low_rank", "low_frequency", "q1", "q2", "q3")]
+            iterates.insert(1, solver.consensus)
             for iterate, value in zip(iterates, state, strict=True):
                 np.testing.assert_allclose(iterate, value, rtol=0, atol=1e-9 * np.abs(value).max())
             assert done.residuals.keys() == expected.keys()
@@ -171,19 +228,13 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
 
     def iterates():
         fitted = FFT().fit(start[0])
-        solver = LowFrequencyCodes(
-            features, cluster_indicators(labels, 3), fitted, "nuclear", lam=0.1, gamma=0.02, start=start
-        )
+        solver = Solver(features, indicators(labels, 3), fitted, "nuclear", lam=0.1, gamma=0.02, start=start)
         done = run_admm(solver.step, BetaSchedule(0.5), max_iter=10, tol=0)
-        labels_found, _ = discrete_labels(solver.consensus, labels_start(solver.consensus, [0, 1, 2]))
-        return solver.consensus, list(done.history[-1].residuals.values()), labels_found
+        return solver.consensus, list(done.history[-1].residuals.values()), labels_from(solver.consensus, labels, 3)
 
     expected = iterates()
-    monkeypatch.setattr(
-        _low_frequency, "row_blocks", lambda n: (slice(start, min(start + 7, n)) for start in range(0, n, 7))
-    )
-    monkeypatch.setattr(_low_frequency, "_CACHED_ROWS", 2)
-    monkeypatch.setattr(_low_frequency, "_MOST_ROWS", 5)
+    monkeypatch.setattr("tensormvc._executors._ROW_BLOCK", 7)
+    monkeypatch.setattr("tensormvc._executors._CACHED", 40)
     for value, other in zip(iterates(), expected, strict=True):
         np.testing.assert_allclose(value, other, rtol=1e-11)
 
@@ -192,10 +243,10 @@ def test_a_start_is_copied_and_may_be_the_same_in_every_view():
     features, labels, start = random_problem(0)
     same = tuple(array[:, :, 0].copy() for array in start)
     fitted = FFT().fit(start[0])
-    f = cluster_indicators(labels, 3)
-    solver = LowFrequencyCodes(features, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=same)
+    f = indicators(labels, 3)
+    solver = Solver(features, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=same)
     repeated = tuple(np.repeat(array[:, :, None], 3, axis=2) for array in same)
-    other = LowFrequencyCodes(features, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=repeated)
+    other = Solver(features, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=repeated)
     for each in (solver, other):
         each.step(BetaSchedule(0.5).values)
     np.testing.assert_array_equal(solver.codes, other.codes)
@@ -212,8 +263,8 @@ def test_permuted_rows_have_permuted_iterates():
         parts = [part[rows] for part in features]
         fitted = GFT("sum").fit(as_views(parts, canonical=False, keep_view_order=True))
         begin = tuple(array[rows] for array in start)
-        f = cluster_indicators(labels[rows], 3)
-        solver = LowFrequencyCodes(parts, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=begin)
+        f = indicators(labels[rows], 3)
+        solver = Solver(parts, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=begin)
         run_admm(solver.step, BetaSchedule(0.5), max_iter=20, tol=0)
         return solver.consensus
 
@@ -229,14 +280,23 @@ def test_coordinates_have_the_same_iterates(dependent):
     if dependent:
         features[1] = features[0].copy()
     basis = AGFT(n_anchors=16).fit(as_views(features, canonical=False, keep_view_order=True))
-    f = cluster_indicators(labels, 3)
+    f = indicators(labels, 3)
     begin = [array[:, :, 0] for array in start]
     assert is_compressible(basis, 3 + 15 + 24)
-    direct = LowFrequencyCodes(features, f, basis, "nuclear", lam=0.1, gamma=0.02, start=begin)
-    compression = Compression([basis_vectors(basis), f, *begin], [RidgeFactor(part, 0.1) for part in features])
+    direct = Solver(features, f, basis, "nuclear", lam=0.1, gamma=0.02, start=begin)
+    parts = [basis_vectors(basis, np.eye(16)), f, *begin, *factors_of(features, 0.1)]
+    rows = InMemory(f)
+    rows.hold(columns=np.concatenate(parts, axis=1))
+    compression = Compression(rows, lambda some: some.columns, [part.shape[1] for part in parts], n_few=5)
     vectors, small_f, b, c, y, *factors = compression.parts
-    small = LowFrequencyCodes(
-        map(trimmed, factors), small_f, CoordinateBasis(vectors), "nuclear", lam=None, gamma=0.02, start=(b, c, y)
+    small = Solver(
+        [trimmed(part) for part in factors],
+        small_f,
+        CoordinateBasis(vectors),
+        "nuclear",
+        lam=None,
+        gamma=0.02,
+        start=(b, c, y),
     )
     # The constant is a frequency, and a sum of indicators.
     assert len(small.consensus) == (49 if dependent else 57)
@@ -245,8 +305,9 @@ def test_coordinates_have_the_same_iterates(dependent):
         assert record.penalties == other.penalties
         np.testing.assert_allclose(list(other.residuals.values()), list(record.residuals.values()), rtol=1e-8)
     tolerance = 1e-7 if dependent else 1e-10
-    assert relative(compression.expand(small.consensus), direct.consensus) < tolerance
-    assert relative(compression.expand(small.codes), direct.codes) < tolerance
+    for name in ("consensus", "codes"):
+        compression.expand(name, small.rows[name])
+        assert relative(rows[name], direct.rows[name]) < tolerance
 
 
 def test_few_samples_or_all_frequencies_are_not_compressed():
@@ -263,7 +324,7 @@ def test_the_columns_of_a_transform(basis):
     views = as_views([np.random.default_rng(0).normal(size=(60, 4))])
     tensor = np.random.default_rng(1).normal(size=(60, 3, 2))
     basis.fit(views)
-    expected = np.tensordot(basis_vectors(basis).T, tensor, 1)
+    expected = np.tensordot(basis_vectors(basis, np.eye(len(basis.slice_weights_))).T, tensor, 1)
     np.testing.assert_allclose(basis.forward(tensor), expected, atol=1e-12)
 
 
@@ -273,9 +334,9 @@ def test_single_precision():
     features = [part * np.logspace(2, -3, 16) for part in features]
     results = []
     for dtype in (np.float64, np.float32):
-        solver = LowFrequencyCodes(
+        solver = Solver(
             [part.astype(dtype) for part in features],
-            cluster_indicators(labels, 3),
+            indicators(labels, 3),
             FFT().fit(start[0]),
             "nuclear",
             lam=1e-4,
@@ -283,7 +344,7 @@ def test_single_precision():
             start=start,
         )
         run_admm(solver.step, BetaSchedule(0.5), max_iter=15, tol=0)
-        assert {factor.dtype for factor in solver.projections} == {np.dtype(dtype)}
+        assert {factor.dtype for factor in solver.rows["factors"]} == {np.dtype(dtype)}
         results.append(solver.consensus)
     assert relative(results[1], results[0]) < 1e-5
 
@@ -291,20 +352,20 @@ def test_single_precision():
 @pytest.mark.parametrize("shape", [(30, 6), (6, 30)])
 def test_ridge_factor(shape):
     features = np.random.default_rng(0).normal(size=shape)
-    factor = ridge_factor(features, 0.3)
+    (factor,) = factors_of([features], 0.3)
     expected = features @ np.linalg.solve(features.T @ features + 0.3 * np.eye(shape[1]), features.T)
     np.testing.assert_allclose(factor @ factor.T, expected, atol=1e-13)
     with pytest.raises(ValueError, match=r"lam=0\.0 is too small"):
-        ridge_factor(np.ones((5, 3)), 0.0)
+        factors_of([np.ones((5, 3))], 0.0)
 
 
 def test_indicators_take_means_of_clusters_and_bear_empty_ones():
     labels = np.array([2, 0, 2, 2, 0])
-    f = cluster_indicators(labels, 4)
+    f = indicators(labels, 4)
     values = np.random.default_rng(0).normal(size=(5, 3))
     means = np.stack([values[labels == label].mean(axis=0) for label in labels])
     np.testing.assert_allclose(f @ (f.T @ values), means, rtol=1e-14)
-    assert f.nnz == 5
+    assert np.count_nonzero(f) == 5
 
 
 def test_each_beta_follows_its_own_residual():
@@ -326,12 +387,32 @@ def test_labels_are_the_textbook(seed, n_clusters):
     b_hat = rng.normal(size=(n_clusters, 8))[rng.integers(n_clusters, size=25)] + rng.normal(size=(25, 8))
     start = rng.integers(n_clusters, size=25)  # a cluster may be empty
     expected = textbook.low_frequency_labels(b_hat, start, n_clusters)
-    np.testing.assert_array_equal(discrete_labels(b_hat, one_hot(start, n_clusters))[0], expected)
-    np.testing.assert_array_equal(discrete_labels(b_hat, one_hot(start, n_clusters).toarray())[0], expected)
+    np.testing.assert_array_equal(labels_from(b_hat, start, n_clusters), expected)
 
 
-def test_labels_find_separate_clusters():
+@given(seed=st.integers(0, 999))
+def test_starts_together_are_those_alone(seed):
+    rng = np.random.default_rng(seed)
+    codes = rng.normal(size=(3, 6))[rng.integers(3, size=40)] + rng.normal(size=(40, 6))
+    starts = rng.integers(3, size=(4, 40))
+    rows = rows_of_codes(codes, 4)
+    sizes, agreements = discrete_labels(rows, np.stack([one_hot(start, 3).T @ codes for start in starts]))
+    for r, start in enumerate(starts):
+        labels = labels_from(codes, start, 3)
+        np.testing.assert_array_equal(rows["own"][:, r], labels)
+        np.testing.assert_array_equal(sizes[r], np.bincount(labels, minlength=3))
+    assert np.isfinite(agreements).all()
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_labels_find_separate_clusters(blocks, monkeypatch):
+    if blocks:
+        monkeypatch.setattr("tensormvc._executors._ROW_BLOCK", 7)
+        monkeypatch.setattr("tensormvc._executors._CACHED", 100)
     rng = np.random.default_rng(0)
     truth = np.repeat([0, 1, 2], 20)
-    b_hat = 5 * rng.normal(size=(3, 64))[truth] + rng.normal(size=(60, 64))
-    np.testing.assert_array_equal(discrete_labels(b_hat, labels_start(b_hat, [0, 20, 40]))[0], truth)
+    codes = 5 * rng.normal(size=(3, 64))[truth] + rng.normal(size=(60, 64))
+    random = SampleRandom(as_views([codes], canonical=False), 0)
+    random.rows.hold(consensus=codes)
+    best_discrete_labels(random.rows, 3, n_init=10, random=random)
+    assert ari(truth, random.rows["labels"]) == 1

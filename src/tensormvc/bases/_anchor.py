@@ -17,7 +17,7 @@ from .._ops import Array
 from .._scratch import is_on_disk
 from .._views import Views, as_views, probes_of
 from ..graphs import anchor_graph, bkhk, inverse_root_degrees, refuse_missing
-from ..graphs._halving import bkhk_of_rows
+from ..graphs._anchors import anchors_of_rows
 from ._base import ConvertedMatrix
 from ._graph import DataBasis
 from ._spectrum import settle
@@ -152,9 +152,8 @@ class AGFT(DataBasis):
     def _fit_rows(self, views: Views, depth: int, n_neighbors: int) -> None:
         """Do the same with samples that are elsewhere; the graph to the anchors stays with them."""
         rows = views.rows
-        rows.full("ties")
-        rows.each(_set_ties, views.probe_draws(1))
-        anchors = bkhk_of_rows(rows, list(range(views.n_views)), depth)
+        views.hold_ties()
+        anchors = anchors_of_rows(rows, list(range(views.n_views)), depth)
         rows.drop("ties")
         self._set_anchors(anchors, views)
         longest = max(float(rows.max(_longest)), float(sum(map(_ops.sum_of_squares, anchors)).max()))
@@ -183,6 +182,12 @@ class AGFT(DataBasis):
         self.singular_values_: NDArray[np.float64] = np.sqrt(squares)
         self.slice_weights_ = np.ones(len(squares))
         self._converted = ConvertedMatrix(factor)
+
+    def hold_rows(self, rows: Any) -> NDArray[np.float64]:
+        """Let the rows of Ŝ join an executor as "normalised"; return V Σ^{-1}, with which U = Ŝ V Σ^{-1}."""
+        if not rows.distributed:
+            rows.hold(normalised=self._normalised.matrix)
+        return self._converted.matrix
 
     def forward_rows(self, rows: Any, name: str, *, out: Array | None = None) -> Array:
         """Return the slices of a tensor that an executor holds."""
@@ -239,11 +244,6 @@ def _normalised(graph: sp.csr_array, degrees: NDArray[np.float64]) -> sp.csr_arr
 
 
 # Work on rows that are elsewhere.
-
-
-@row_work(reads="views", sets="ties")
-def _set_ties(rows: Part, draws: list[Any]) -> None:
-    rows.ties[...] = probes_of(rows.views, draws)[:, 0]
 
 
 @row_work(reads="views")

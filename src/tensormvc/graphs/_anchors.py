@@ -86,6 +86,13 @@ def bkhk(parts: list[Any], depth: int, tie_values: Array) -> list[Array]:
     return [namespace(tie_values).concat(list(pieces)) for pieces in zip(*found, strict=True)]
 
 
+def anchors_of_rows(rows: Any, which: list[int], depth: int) -> list[Array]:
+    """Return 2^depth anchors of some of the "views" that an executor holds, with its "ties", wherever they are."""
+    if rows.distributed:
+        return list(bkhk_of_rows(rows, which, depth))
+    return bkhk([rows["views"][v] for v in which], depth, rows["ties"])
+
+
 class _Tree:
     """Splits of the samples, and of the halves, and so on.
 

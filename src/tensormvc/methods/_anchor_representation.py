@@ -26,11 +26,9 @@ from .._ops import (
     sum_of_squares,
 )
 from .._views import Views, probes_of
-from ..bases._base import SampleModeBasis
 from ..bases._spectrum import settle
-from ..shrinkage import shrink_slices
 from ._admm import Step
-from ._frame import shrink
+from ._frame import RowShrinkage
 
 # Singular values of the representation below this share of the largest are residual, not representation: the penalty
 # keeps a direction whole or removes it, and single precision leaves about 1e-4.
@@ -72,8 +70,7 @@ class AnchorRepresentation:
         anchors: list[Array],
         single_precision: bool = False,
     ) -> None:
-        self.rows, self.basis, self.penalty = rows, basis, penalty
-        self.alpha, self.ridge = alpha, ridge
+        self.rows, self.alpha, self.ridge = rows, alpha, ridge
         kind = "float32" if single_precision else "float64"
         self._dtype = getattr(namespace(*anchors), kind)
         self.anchors = self._typed(anchors)
@@ -85,7 +82,7 @@ class AnchorRepresentation:
         for name in ("error_share", "multiplier_share"):
             rows.full(name, 1, dtype=kind)
         self._width = max(m * latent, *widths)
-        self._work: Any = None
+        self._shrinkage = RowShrinkage(rows, basis, penalty)
 
     def _typed(self, anchors: list[Array]) -> list[Array]:
         return [namespace(anchor).astype(anchor, self._dtype) for anchor in anchors]
@@ -107,25 +104,11 @@ class AnchorRepresentation:
         turned = [contiguous(anchor.T) for anchor in self.anchors]
         weights = self.alpha, self.ridge, mu, rho
         products = self.rows.sum_later(_update_rows, self.anchors, turned, weights, width=self._width)
-        self._shrink(1 / rho)
+        self._shrinkage("w", "j", 1 / rho)
         self.anchors = self._typed([polar_factor(product) for product in products()])
         worst, gap = self.rows.max(_finish_rows, self.anchors, rho, width=self._width)
         misfit, gap = math.sqrt(worst), float(gap)
         return Step({"reconstruction": misfit, "consensus": gap}, stop=max(misfit, gap))
-
-    def _shrink(self, threshold: float) -> None:
-        """Update J from Z + W/ρ."""
-        if isinstance(self.basis, SampleModeBasis):
-            # The other modes are alike to it.
-            slices = self.basis.forward_rows(self.rows, "w", out=self._work)
-            self._work = shrink_slices(slices, self.penalty, threshold, overwrite=True)
-            self.basis.inverse_rows(self._work, self.rows, "j")
-            return
-        w, j = self.rows["w"], self.rows["j"]
-        xp = namespace(w)
-        shifted = contiguous(xp.permute_dims(w, (0, 2, 1)))
-        result, self._work = shrink(shifted, self.basis, self.penalty, threshold, None, self._work)
-        j[...] = xp.permute_dims(result, (0, 2, 1))
 
     def embed(self, n_components: int) -> None:
         """Let the leading left singular vectors of [Z_1 … Z_m]/√m join the rows as their "embedding".

@@ -8,19 +8,20 @@ of rows, to compute the Gram matrix of those columns, and a round costs the same
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import cholesky, eigh, solve_triangular
-from scipy.linalg.blas import dsyrk
+from array_api_compat import device
 
-from .._ops import Array, is_sparse
+from .._executors import Part, row_work
+from .._ops import Array, contiguous, inner, namespace, on_host, solve_lower
 from ..bases import AGFT, GFT
 from ..bases._base import SampleModeBasis, apply_matrix
 
-# Rows that are looked at together. Sums over them, and so their rounding, depend on the number of samples alone.
-_ROWS = 4096
+# What makes pieces of a few thousand rows, whose products with themselves are worth adding up.
+_WIDTH = 64
 # Squared distance of a column of unit length from those before it, below which it counts as dependent on them.
 _WELL_CONDITIONED = 1e-10
 # Directions in which columns of unit length have less than this together, as a share of the most, are rounding.
@@ -32,36 +33,44 @@ class Compression:
 
     Parameters
     ----------
-    few : list of arrays (n, k_i)
-        Columns of which some may depend on others, a few hundred in all.
-    many : list of arrays (n, k_i), or of what has their shape and rows
-        More columns, which are dependent only by chance.
+    rows : executor
+        Of the samples.
+    columns : function of a Part
+        Returns the columns of some rows, (rows, k), from "views", "normalised", "labels" and "phases".
+    widths : list of int
+        Of the parts that the columns consist of.
+    n_few : int
+        How many parts come first whose columns may depend on others, a few hundred in all; the others are dependent
+        only by chance.
     """
 
-    def __init__(self, few: list[Any], many: list[Any]) -> None:
-        self._columns = [*few, *many]
-        self._n = few[0].shape[0]
-        widths = [part.shape[1] for part in self._columns]
-        stops = np.cumsum(widths)
-        gram = np.zeros((stops[-1], stops[-1]), order="F")
-        for lo in range(0, self._n, _ROWS):
-            gram = dsyrk(1.0, self._rows(lo).T, beta=1.0, c=gram, overwrite_c=1)
-        self._root = _BlockRoot(gram, sum(part.shape[1] for part in few))
+    def __init__(self, rows: Any, columns: Callable[[Part], Array], widths: list[int], n_few: int) -> None:
+        self._rows, self._columns = rows, columns
+        gram = rows.sum_of_large(_gram, columns, width=_WIDTH)
+        self._root = _BlockRoot(gram, sum(widths[:n_few]))
+        stops = itertools.accumulate(widths)
         #: Of each part, its coordinates, (r, k_i).
         self.parts = [self._root.matrix[:, stop - width : stop] for width, stop in zip(widths, stops, strict=True)]
 
-    def _rows(self, lo: int) -> NDArray[np.float64]:
-        rows = slice(lo, min(lo + _ROWS, self._n))
-        parts = [part[rows] for part in self._columns]
-        return np.concatenate([part.toarray() if is_sparse(part) else part for part in parts], axis=1)
+    def expand(self, name: str, coordinates: Array) -> None:
+        """Let the rows (n, …) of what has the coordinates (r, …) join the rows under a name."""
+        xp, shape = namespace(coordinates), coordinates.shape[1:]
+        weights = self._root.solve(xp.reshape(coordinates, (coordinates.shape[0], -1)))
+        self._rows.full(name, *shape)
+        self._rows.alias("expanded", name)
+        self._rows.each(_expand, self._columns, weights, width=_WIDTH)
 
-    def expand(self, coordinates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the rows (n, …) of what has the coordinates (r, …)."""
-        weights = self._root.solve(coordinates.reshape(len(coordinates), -1))
-        full = np.empty((self._n, weights.shape[1]))
-        for lo in range(0, self._n, _ROWS):
-            np.matmul(self._rows(lo), weights, out=full[lo : lo + _ROWS])
-        return full.reshape(self._n, *coordinates.shape[1:])
+
+@row_work(reads="views normalised labels phases")
+def _gram(rows: Part, columns: Callable[[Part], Array]) -> Array:
+    some = columns(rows)
+    return inner(some, some)
+
+
+@row_work(reads="views normalised labels phases", sets="expanded")
+def _expand(rows: Part, columns: Callable[[Part], Array], weights: Array) -> None:
+    out = rows.expanded
+    out[...] = namespace(weights).reshape(columns(rows) @ weights, out.shape)
 
 
 class _BlockRoot:
@@ -70,53 +79,55 @@ class _BlockRoot:
     Parameters
     ----------
     gram : ndarray of shape (k, k)
-        G; only its upper triangle is looked at. It is overwritten.
+        G.
     n_first : int
         How many columns come first. All, if the others turn out to be dependent.
     """
 
-    def __init__(self, gram: NDArray[np.float64], n_first: int) -> None:
-        lengths = np.sqrt(gram.diagonal())
-        lengths[lengths == 0] = 1
-        gram /= lengths
+    def __init__(self, gram: Array, n_first: int) -> None:
+        xp = namespace(gram)
+        lengths = xp.sqrt(xp.linalg.diagonal(gram))
+        lengths = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+        gram = gram / lengths
         gram /= lengths[:, None]
         self._lengths = lengths[:, None]
         self._begin(gram[:n_first, :n_first])
         self._across = (self._vectors / self._roots).T @ gram[:n_first, n_first:]
         added = gram[n_first:, n_first:] - self._across.T @ self._across
         try:
-            self._upper = cholesky(added, check_finite=False)
-            independent = float(self._upper.diagonal().min(initial=1)) ** 2 > _WELL_CONDITIONED
-        except np.linalg.LinAlgError:
+            self._lower = xp.linalg.cholesky(added)
+            independent = float(xp.min(xp.linalg.diagonal(self._lower))) ** 2 > _WELL_CONDITIONED
+        except (np.linalg.LinAlgError, RuntimeError):
             independent = False
         if not independent:
             self._begin(gram)
-            self._across, self._upper = np.zeros((len(self._roots), 0)), np.zeros((0, 0))
-        rank = len(self._roots)
-        n_first = len(self._vectors)
-        self.matrix = np.zeros((rank + len(self._upper), len(gram)))
+            n_first = gram.shape[0]
+            self._across, self._lower = gram[: self._roots.shape[0], n_first:], gram[n_first:, n_first:]
+        rank, n_added = self._roots.shape[0], self._lower.shape[0]
+        self.matrix = xp.zeros_like(gram[: rank + n_added])
         self.matrix[:rank, :n_first] = self._roots[:, None] * self._vectors.T
         self.matrix[:rank, n_first:] = self._across
-        self.matrix[rank:, n_first:] = self._upper
+        self.matrix[rank:, n_first:] = self._lower.T
         self.matrix *= lengths
 
-    def _begin(self, gram: NDArray[np.float64]) -> None:
-        values, vectors = eigh(gram, lower=False, check_finite=False)
+    def _begin(self, gram: Array) -> None:
+        xp = namespace(gram)
+        values, vectors = xp.linalg.eigh(gram)
         kept = values > _ZERO * values[-1]
-        self._roots, self._vectors = np.sqrt(values[kept]), vectors[:, kept]
+        self._roots, self._vectors = xp.sqrt(values[kept]), vectors[:, kept]
 
-    def solve(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def solve(self, rows: Array) -> Array:
         """Multiply by the (pseudo-)inverse of R."""
-        rank = len(self._roots)
-        last = solve_triangular(self._upper, rows[rank:], check_finite=False) if len(self._upper) else rows[rank:]
+        rank = self._roots.shape[0]
+        last = solve_lower(self._lower, rows[rank:], transposed=True) if self._lower.shape[0] else rows[rank:]
         first = self._vectors @ ((rows[:rank] - self._across @ last) / self._roots[:, None])
-        return np.asarray(np.concatenate([first, last]) / self._lengths)
+        return namespace(rows).concat([first, last]) / self._lengths
 
 
-def trimmed(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def trimmed(matrix: Array) -> Array:
     """Return the matrix without the rows of zeros at its end."""
-    used = np.flatnonzero(matrix.any(axis=1))
-    return np.ascontiguousarray(matrix[: used[-1] + 1 if len(used) else 1])
+    used = np.flatnonzero(on_host(namespace(matrix).any(matrix != 0, axis=1)))
+    return contiguous(matrix[: used[-1] + 1 if len(used) else 1])
 
 
 class CoordinateBasis(SampleModeBasis):
@@ -124,12 +135,11 @@ class CoordinateBasis(SampleModeBasis):
 
     Parameters
     ----------
-    vectors : ndarray of shape (r, K)
+    vectors : array of shape (r, K)
         Its columns.
     """
 
-    def __init__(self, vectors: NDArray[np.float64]) -> None:
-        self.vectors = vectors
+    def __init__(self, vectors: Array) -> None:
         self.mode_length_, n_slices = vectors.shape
         self.slice_weights_ = np.ones(n_slices)
         self._used = trimmed(vectors)
@@ -145,7 +155,8 @@ class CoordinateBasis(SampleModeBasis):
 
     def _inverse(self, slices: Array, out: Array | None) -> Array:
         if out is None:
-            out = np.empty((self.mode_length_, *slices.shape[1:]))
+            xp = namespace(slices)
+            out = xp.empty((self.mode_length_, *slices.shape[1:]), dtype=slices.dtype, device=device(slices))
         apply_matrix(self._used, slices, out[: len(self._used)])
         out[len(self._used) :] = 0
         return out
@@ -158,6 +169,17 @@ def is_compressible(basis: Any, n_columns: int) -> bool:
     return len(basis.slice_weights_) + n_columns <= basis.mode_length_ // 2
 
 
-def basis_vectors(basis: Any) -> NDArray[np.float64]:
-    """Return the columns of a transform, (n, K), from its inverse."""
-    return np.ascontiguousarray(basis.inverse(np.eye(len(basis.slice_weights_))[:, :, None])[:, :, 0])
+def hold_vectors(basis: Any, rows: Any) -> Array | None:
+    """Let rows join an executor as "normalised" that are those of the transform's columns but for a factor.
+
+    Returns the factor, or None if there is none.
+    """
+    if isinstance(basis, AGFT) and (rows.distributed or not rows.tensors):
+        return basis.hold_rows(rows)
+    rows.hold(normalised=basis_vectors(basis, rows.place(np.eye(len(basis.slice_weights_)))))
+    return None
+
+
+def basis_vectors(basis: Any, one: Array) -> Array:
+    """Return the columns of a transform, (n, K), from its inverse and the identity matrix (K, K)."""
+    return contiguous(basis.inverse(one[:, :, None])[:, :, 0])

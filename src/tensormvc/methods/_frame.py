@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from .._ops import Array, is_tensor, namespace, placed, run_ranges, sum_of_squares, vectors_beside
-from ..shrinkage import low_rank_shrink, shrink_views_first
+from .._ops import Array, contiguous, is_tensor, namespace, placed, run_ranges, sum_of_squares, vectors_beside
+from ..bases._base import SampleModeBasis
+from ..shrinkage import low_rank_shrink, shrink_slices, shrink_views_first
 
 # Of the slices that are worked on together: they and what is made of them stay in the cache.
 _BLOCK_BYTES = 2**19
@@ -29,6 +30,38 @@ def shrink(tensor: Any, basis: Any, penalty: Any, threshold: float, out: Any, wo
     if work is None:
         work = basis.forward(tensor)
     return low_rank_shrink(tensor, basis, penalty, threshold, out=out, work=work), work
+
+
+class RowShrinkage:
+    """Low-rank shrinkage of a tensor whose rows an executor holds, (n, m, d): views before columns.
+
+    Parameters
+    ----------
+    rows : executor
+        What holds the tensors.
+    basis : fitted basis
+        Transform of a tensor (n, d, m).
+    penalty : penalty
+        On the singular values of its slices.
+    """
+
+    def __init__(self, rows: Any, basis: Any, penalty: Any) -> None:
+        self.rows, self.basis, self.penalty = rows, basis, penalty
+        self._work: Any = None
+
+    def __call__(self, source: str, target: str, threshold: float) -> None:
+        """Shrink the tensor with the one name into that with the other."""
+        if isinstance(self.basis, SampleModeBasis):
+            # The transposes of its slices have the same singular values.
+            slices = self.basis.forward_rows(self.rows, source, out=self._work)
+            self._work = shrink_slices(slices, self.penalty, threshold, overwrite=True)
+            self.basis.inverse_rows(self._work, self.rows, target)
+            return
+        given, out = self.rows[source], self.rows[target]
+        xp = namespace(given)
+        turned = contiguous(xp.permute_dims(given, (0, 2, 1)))
+        result, self._work = shrink(turned, self.basis, self.penalty, threshold, None, self._work)
+        out[...] = xp.permute_dims(result, (0, 2, 1))
 
 
 class GivenFrame:

@@ -2,136 +2,134 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
 
-from .._executors import row_blocks
-from .._ops import parallel_ranges
-from .._views import as_float64
-from ..graphs._anchors import bkhk
+from .._executors import Part, row_work
+from .._ops import Array, in_double, inner, is_sparse, namespace, solve_lower, sum_of_squares
+from .._views import Views
+from ..graphs._anchors import anchors_of_rows
 from ..graphs._knn import TIE_ABSOLUTE, DistanceBlocks
 
 
-class KernelFeatures:
+@dataclass(frozen=True)
+class Kernel:
     """Gaussian similarities of the samples of one view to its anchors, centred over the samples.
-
-    With squared distances D to the anchors, the width of the kernel is twice the mean distance of a sample to its
-    nearest anchor. Rows are computed when they are asked for, as ``features[start:stop]``; nothing of the size of all
-    of them is kept.
-
-    Parameters
-    ----------
-    part : array (n, d)
-        The samples, dense or CSR.
-    depth : int
-        There are 2^depth anchors.
-    tie_values : ndarray of shape (n,)
-        What decides between samples that are as near to one centre as to the other; a function of the samples.
 
     Attributes
     ----------
-    shape : tuple of int
-        (n, 2^depth).
-    dtype : dtype
-        That of the samples.
+    view : int
+        Which view.
+    anchors : array of shape (a, d)
+        The anchors, in float64.
+    scale : float
+        Largest squared length of all samples and anchors, by which a distance counts as none.
+    exponent : float
+        What squared distances are multiplied by: with twice the mean distance of a sample to its nearest anchor as the
+        width σ of the kernel, −1/(2σ²).
+    mean : array of shape (a,)
+        Means of the similarities over the samples.
     """
 
-    def __init__(self, part: Any, depth: int, tie_values: NDArray[np.float64]) -> None:
-        self._distances = DistanceBlocks([part], bkhk([part], depth, tie_values))
-        self.shape = len(self._distances.squares), len(self._distances.other_squares)
-        self.dtype = part.dtype
-        n, a = self.shape
-        nearest = np.empty(n)
+    view: int
+    anchors: Array
+    scale: float
+    exponent: float = 0.0
+    mean: Any = 0.0
 
-        def measure(lo: int, hi: int) -> None:
-            nearest[lo:hi] = np.sqrt(self._block(lo, hi).min(axis=1))
+    def distances(self, rows: Part) -> Array:
+        """Return the squared distances of some samples to the anchors."""
+        part = rows.views[self.view]
+        block = DistanceBlocks([part], [self.anchors], self.scale).block(0, len(rows))
+        # A sample that is an anchor: the root of the rounding would count in the width.
+        block[block <= TIE_ABSOLUTE * self.scale] = 0
+        return block
 
-        self._each_piece(measure, 0, n)
-        sigma = 2 * float(np.mean(nearest))
-        # Every sample is an anchor: the limit of the kernel is 1 at distance 0 and 0 elsewhere.
-        self._exponent = -0.5 / sigma**2 if sigma > 0 else -1 / float(np.finfo(self.dtype).smallest_normal)
-        self._mean = np.zeros(a, dtype=self.dtype)
-        total = np.zeros(a)
-        for rows in row_blocks(n):
-            total += self[rows].sum(axis=0, dtype=np.float64)
-        self._mean = (total / n).astype(self.dtype)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
-        start, stop, _ = rows.indices(len(self))
-        features = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
-
-        def exponential(lo: int, hi: int) -> None:
-            block = features[lo - start : hi - start]
-            block[...] = self._block(lo, hi)
-            with np.errstate(over="ignore", under="ignore"):
-                block *= self._exponent
-                np.exp(block, out=block)
-            block -= self._mean
-
-        self._each_piece(exponential, start, stop)
+    def features(self, rows: Part) -> Array:
+        """Return the similarities of some samples, in the type of their view."""
+        xp = namespace(self.anchors)
+        dtype = xp.float32 if str(rows.views[self.view].dtype).endswith("float32") else xp.float64
+        features = xp.astype(self.distances(rows), dtype, copy=False)
+        with np.errstate(over="ignore", under="ignore"):
+            features *= self.exponent
+            features = xp.exp(features, out=features)
+        features -= self.mean
         return features
 
-    def _block(self, lo: int, hi: int) -> NDArray[np.float64]:
-        block = self._distances.block(lo, hi)
-        # A sample that is an anchor: the root of the rounding would count in the width.
-        block[block <= TIE_ABSOLUTE * self._distances.scale] = 0
-        return np.asarray(block)
 
-    def _each_piece(self, work: Any, start: int, stop: int) -> None:
-        step = self._distances.rows_at_once
+def fit_kernels(views: Views, depth: int) -> list[Kernel]:
+    """Return the kernels of all views, with 2^depth anchors each; the rows of the views hold their "ties"."""
+    rows, kernels = views.rows, []
+    longest = rows.max(_longest)
+    for v in range(views.n_views):
+        anchors = in_double(anchors_of_rows(rows, [v], depth)[0])
+        xp = namespace(anchors)
+        scale = max(float(longest[v]), float(xp.max(sum_of_squares(anchors))), np.finfo(np.float64).tiny)
+        kernels.append(Kernel(v, anchors, scale))
+    width = 2**depth
+    nearest = rows.sum(_nearest, kernels, width=width)
+    smallest = np.finfo(np.float32 if views.single_precision else np.float64).smallest_normal
+    for v, total in enumerate(nearest):
+        sigma = 2 * float(total) / views.n_samples
+        # Every sample is an anchor: the limit of the kernel is 1 at distance 0 and 0 elsewhere.
+        kernels[v] = replace(kernels[v], exponent=-0.5 / sigma**2 if sigma > 0 else -1 / float(smallest))
+    sums = rows.sum(_feature_sums, kernels, width=width)
+    return [
+        replace(kernel, mean=namespace(total).astype(total / views.n_samples, _dtype(views, total)))
+        for kernel, total in zip(kernels, sums, strict=True)
+    ]
 
-        def some(first: int, last: int) -> None:
-            for lo in range(start + first, start + last, step):
-                work(lo, min(lo + step, start + last))
 
-        parallel_ranges(some, stop - start, step)
+def _dtype(views: Views, like: Array) -> Any:
+    return getattr(namespace(like), "float32" if views.single_precision else "float64")
 
 
-class RidgeFactor:
-    """A (n, a) with A Aᵀ = P (PᵀP + λI)^{-1} Pᵀ, by blocks of rows, in double precision.
+@row_work(reads="views")
+def _longest(rows: Part) -> list[float]:
+    parts = [in_double(view) for view in rows.views]
+    squares = [part.multiply(part).sum(axis=1) if is_sparse(part) else sum_of_squares(part) for part in parts]
+    return [float(some.max()) for some in squares]
 
-    No singular value of A exceeds 1, so that products with it are accurate in single precision, where a
-    product with P would be magnified by the inverse.
 
-    Parameters
-    ----------
-    features : array (n, a), or what has its shape and rows
-        P.
-    lam : float
-        λ > 0.
+@row_work(reads="views")
+def _nearest(rows: Part, kernels: list[Kernel]) -> list[float]:
+    xp = namespace(kernels[0].anchors)
+    return [float(xp.sum(xp.sqrt(xp.min(kernel.distances(rows), axis=1)))) for kernel in kernels]
+
+
+@row_work(reads="views")
+def _feature_sums(rows: Part, kernels: list[Kernel]) -> list[Array]:
+    xp = namespace(kernels[0].anchors)
+    return [xp.sum(kernel.features(rows), axis=0, dtype=xp.float64) for kernel in kernels]
+
+
+def ridge_roots(rows: Any, kernels: list[Kernel], lam: float) -> list[Array]:
+    """Return, of each view, the lower triangular L with L Lᵀ = PᵀP + λI for its features P."""
+    grams = rows.sum_of_large(_grams, kernels, width=kernels[0].anchors.shape[0] // 8)
+    return [ridge_root(gram, lam) for gram in grams]
+
+
+@row_work(reads="views")
+def _grams(rows: Part, kernels: list[Kernel]) -> list[Array]:
+    features = [in_double(kernel.features(rows)) for kernel in kernels]
+    return [inner(part, part) for part in features]
+
+
+def ridge_root(gram: Array, lam: float) -> Array:
+    """Return the lower triangular L with L Lᵀ = G + λI."""
+    xp = namespace(gram)
+    try:
+        return xp.linalg.cholesky(gram + lam * xp.eye(gram.shape[0], dtype=gram.dtype, device=gram.device))
+    except (np.linalg.LinAlgError, RuntimeError):
+        raise ValueError(f"lam={lam} is too small for the kernel features, which are dependent: raise it") from None
+
+
+def ridge_factor(features: Array, root: Array) -> Array:
+    """Return rows of A = P L^{-T}, with which A Aᵀ = P (PᵀP + λI)^{-1} Pᵀ, in double precision.
+
+    No singular value of A exceeds 1, so that products with it are accurate in single precision, where a product with P
+    would be magnified by the inverse.
     """
-
-    def __init__(self, features: Any, lam: float) -> None:
-        self._features = features
-        self.shape = features.shape
-        n, a = self.shape
-        gram = np.zeros((a, a))
-        for rows in row_blocks(n):
-            block = as_float64(features[rows])
-            gram += block.T @ block
-        gram[np.diag_indices(a)] += lam
-        try:
-            self._lower = cholesky(gram, lower=True, overwrite_a=True)
-        except np.linalg.LinAlgError:
-            raise ValueError(f"lam={lam} is too small for the kernel features, which are dependent: raise it") from None
-
-    def __len__(self) -> int:
-        return int(self.shape[0])
-
-    def __getitem__(self, rows: slice) -> NDArray[np.float64]:
-        return np.asarray(solve_triangular(self._lower, as_float64(self._features[rows]).T, lower=True).T)
-
-
-def ridge_factor(features: Any, lam: float) -> NDArray[Any]:
-    """Return all rows of `RidgeFactor`, in the type of the features."""
-    rows_of = RidgeFactor(features, lam)
-    factor = np.empty(features.shape, dtype=features.dtype)
-    for rows in row_blocks(len(factor)):
-        factor[rows] = rows_of[rows]
-    return factor
+    return solve_lower(root, in_double(features).T).T

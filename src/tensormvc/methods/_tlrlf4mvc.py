@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -10,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .._executors import row_blocks
-from .._kmeans import kmeans
-from .._ops import is_sparse, on_host
-from .._sample_random import SampleRandom
-from .._scratch import is_on_disk, scratch_array
+from .._executors import InMemory, Part, row_work
+from .._kmeans import kmeans_of_rows
+from .._ops import Array, contiguous, in_double, is_sparse, namespace, on_host, placed
+from .._sample_random import Draw, SampleRandom, waves
 from .._views import Views
 from ..graphs import refuse_missing
 from ..penalties import Nuclear
 from ._base import POSITIVE, TensorClusterer
-from ._compressed import Compression, CoordinateBasis, basis_vectors, is_compressible, trimmed
-from ._kernel import KernelFeatures, RidgeFactor
-from ._low_frequency import BetaSchedule, LowFrequencyCodes, best_discrete_labels, cluster_indicators
+from ._compressed import Compression, CoordinateBasis, hold_vectors, is_compressible, trimmed
+from ._discrete_labels import best_discrete_labels
+from ._kernel import Kernel, fit_kernels, ridge_factor, ridge_roots
+from ._low_frequency import BetaSchedule, LowFrequencyCodes
 
 _CODE_LENGTH = 64
 _MOST_ANCHORS = 1024
@@ -35,13 +37,13 @@ class TLRLF4MVC(TensorClusterer):
     Long and others, TPAMI 2025; with the transform of your choice. The random starts belong to the values of the
     samples, and the low-frequency basis is the cluster indicators of k-means, as the publication means it.
 
-    Memory: 8 bytes a sample, kernel anchor and view (4 for views in single precision), 64 × 56 bytes a sample and view,
+    Memory: 8 bytes a sample, kernel anchor and view (4 for views in single precision), 64 × 72 bytes a sample and view,
     and the basis. With "agft" and many samples, none of that: every iterate lies in the span of a few thousand columns,
-    in whose coordinates the rounds run, at a cost that does not depend on the number of samples. Then 2 KB a sample for
-    the columns of the transform (8 bytes an anchor of it), 2 KB for codes and starts, and 16 bytes a feature; the
-    samples are read a few times, in blocks of rows, in O(n). Views on disk (`numpy.memmap`, and what
-    `tensormvc.datasets.load_views` leaves there) stay there: the 16 bytes a feature are then in temporary files, in the
-    folder that ``TMPDIR`` names.
+    in whose coordinates the rounds run, at a cost that does not depend on the number of samples. Then 1 KB a sample for
+    codes and graph, 24 bytes a cluster for k-means, and 16 bytes a feature; the samples are read a few times, in blocks
+    of rows, in O(n). Views on disk (`numpy.memmap`, and what `tensormvc.datasets.load_views` leaves there) stay there:
+    the 16 bytes a feature are then in temporary files, in the folder that ``TMPDIR`` names. Arrays and dataframes of
+    Dask stay on the workers of its cluster, and so do all rows.
 
     Parameters
     ----------
@@ -73,6 +75,9 @@ class TLRLF4MVC(TensorClusterer):
         Called after every round; a true answer ends the fit.
     keep : "all" or None, default=None
         Whether to keep ``representation_``.
+    device : str or torch.device, optional
+        Where to compute with PyTorch, such as "cuda". By default tensors of PyTorch among the views are worked on on
+        their device, everything else with NumPy. What is fitted comes back as NumPy's arrays.
 
     Attributes
     ----------
@@ -106,6 +111,7 @@ class TLRLF4MVC(TensorClusterer):
         "gamma": POSITIVE,
         "mu_max": POSITIVE,
         "n_kernel_anchors": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
+        "device": "no_validation",
     }
 
     def __init__(
@@ -123,6 +129,7 @@ class TLRLF4MVC(TensorClusterer):
         verbose: int = 0,
         callback: Callable[..., Any] | None = None,
         keep: str | None = None,
+        device: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.basis = basis
@@ -137,55 +144,76 @@ class TLRLF4MVC(TensorClusterer):
         self.verbose = verbose
         self.callback = callback
         self.keep = keep
+        self.device = device
 
     def _as_views(self, views: Any) -> Views:
-        return self._working_views(views, by_blocks=True).on_host()
+        return self._working_views(views, device=self.device, by_blocks=True, on_cluster=True)
 
-    def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
+    def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp] | None:
         refuse_missing(views, "TLRLF4MVC")
+        rows = views.rows
         basis = self._fit_basis(views, seed, sample_graph)
-        depth, ties = self._depth(views.n_samples), on_host(views.probes(1))[:, 0]
-        parts = [on_host(array) for array in views.arrays]
         random = SampleRandom(views, seed)
-        groups, _ = kmeans(_standardised(parts), self.n_clusters, n_init=_RESTARTS, random=random)
-        solver, expand = self._problem(
-            basis,
-            [KernelFeatures(part, depth, ties) for part in parts],
-            cluster_indicators(groups, self.n_clusters),
-            [on_host(random.waves(_CODE_LENGTH)) for _ in range(3)],
+        rows.full_beside("points", "views")
+        rows.each(_standardise, width=max(views.widths))
+        kmeans_of_rows(rows, self.n_clusters, n_init=_RESTARTS, random=random)
+        rows.drop("points")
+        views.hold_ties()
+        kernels = fit_kernels(views, self._depth(views.n_samples))
+        rows.drop("ties")
+        problem = Problem(
+            kernels,
+            ridge_roots(rows, kernels, self.lam),
+            rows.sum(_cluster_sizes, self.n_clusters),
+            [random.draw(_CODE_LENGTH) for _ in range(3)],
         )
-        self._run(solver.step, BetaSchedule(self.mu_max))
+        if is_compressible(basis, sum(problem.widths)):
+            self._solve_in_coordinates(rows, basis, problem)
+        else:
+            self._solve_as_given(rows, basis, problem, single_precision=views.single_precision)
         if self.keep == "all":
-            self.representation_ = views.to_given_order(expand(solver.codes))
-        consensus = expand(solver.consensus)
-        self.embedding_ = views.to_given_order(consensus)
-        return best_discrete_labels(consensus, self.n_clusters, n_init=_LABEL_RESTARTS, random=random)
+            self.representation_ = views.given("codes").transpose(0, 2, 1)
+        self.embedding_ = views.given("consensus")
+        best_discrete_labels(rows, self.n_clusters, n_init=_LABEL_RESTARTS, random=random)
+        return None if rows.distributed else np.asarray(on_host(rows["labels"]))
 
-    def _problem(
-        self, basis: Any, features: list[KernelFeatures], frequencies: Any, start: list[NDArray[np.float64]]
-    ) -> tuple[LowFrequencyCodes, Callable[[Any], Any]]:
-        """Return the solver, and what makes rows of samples of its results: in coordinates where these are fewer."""
-        n_columns = self.n_clusters + 3 * _CODE_LENGTH + sum(part.shape[1] for part in features)
-        if not is_compressible(basis, n_columns):
-            whole = (part[:] for part in features)
-            solver = LowFrequencyCodes(
-                whole, frequencies, basis, Nuclear(), lam=self.lam, gamma=self.gamma, start=tuple(start)
-            )
-            return solver, lambda rows: rows
-        factors = [RidgeFactor(part, self.lam) for part in features]
+    def _solve_as_given(self, rows: Any, basis: Any, problem: Problem, *, single_precision: bool) -> None:
+        m = len(problem.kernels)
+        kind = "float32" if single_precision else "float64"
+        rows.full_list("factors", problem.widths[-m:], dtype=kind)
+        rows.full("frequencies", self.n_clusters)
+        for name in ("codes", "low_rank", "low_frequency"):
+            rows.full(name, m, _CODE_LENGTH)
+        rows.each(_begin, problem, width=problem.widths[-1])
+        self._run_codes(rows, basis, m)
+
+    def _solve_in_coordinates(self, rows: Any, basis: Any, problem: Problem) -> None:
+        """Solve the same problem in coordinates, which are fewer than the samples, and expand the result."""
+        m = len(problem.kernels)
+        factor = hold_vectors(basis, rows)
+        widths = [len(basis.slice_weights_), *problem.widths]
         # The constant, at least, is in the span of both the transform and the indicators.
-        compression = Compression([basis_vectors(basis), frequencies, *start], factors)
-        vectors, frequencies, b, c, y, *projections = compression.parts
-        solver = LowFrequencyCodes(
-            [trimmed(part) for part in projections],
-            frequencies,
-            CoordinateBasis(vectors),
-            Nuclear(),
-            lam=None,
-            gamma=self.gamma,
-            start=(b, c, y),
+        compression = Compression(rows, partial(problem.columns, factor), widths, n_few=len(widths) - m)
+        vectors, frequencies, *starts = compression.parts[: len(widths) - m]
+        coordinates = InMemory(vectors)
+        xp = namespace(vectors)
+        coordinates.hold(
+            factors=[trimmed(part) for part in compression.parts[-m:]],
+            frequencies=contiguous(frequencies),
+            **{
+                name: xp.stack([start] * m, axis=1)
+                for name, start in zip(("codes", "low_rank", "low_frequency"), starts, strict=True)
+            },
         )
-        return solver, compression.expand
+        self._run_codes(coordinates, CoordinateBasis(vectors), m)
+        compression.expand("consensus", coordinates["consensus"])
+        if self.keep == "all":
+            compression.expand("codes", coordinates["codes"])
+
+    def _run_codes(self, rows: Any, basis: Any, m: int) -> None:
+        solver = LowFrequencyCodes(rows, (m, _CODE_LENGTH), basis, Nuclear(), gamma=self.gamma)
+        self._run(solver.step, BetaSchedule(self.mu_max))
+        solver.close()
 
     def _depth(self, n: int) -> int:
         if self.n_kernel_anchors == "auto":
@@ -196,20 +224,85 @@ class TLRLF4MVC(TensorClusterer):
         return anchors.bit_length() - 1
 
 
-def _standardised(parts: list[Any]) -> NDArray[np.float64]:
-    """Return the views side by side, each sample of each view with mean 0 and deviation 1 over its features.
+@dataclass(frozen=True)
+class Problem:
+    """What all iterates are made of, for any rows of the samples.
 
-    It is on disk if one of the views is.
+    Attributes
+    ----------
+    kernels : list of Kernel
+        One a view.
+    roots : list of arrays
+        Of their ridge projections.
+    sizes : array of shape (n_clusters,)
+        Of the clusters that the "labels" tell.
+    draws : list of Draw
+        Where codes, low-rank and low-frequency copy start.
     """
-    shape = parts[0].shape[0], sum(part.shape[1] for part in parts)
-    made = scratch_array(shape, np.float64) if any(map(is_on_disk, parts)) else np.empty(shape)
-    for rows in row_blocks(len(made)):
-        left = 0
-        for part in parts:
-            some = part[rows]
-            dense = np.asarray(some.toarray() if is_sparse(some) else some, dtype=np.float64)
-            centred = dense - dense.mean(axis=1, keepdims=True)
-            spread = centred.std(axis=1, ddof=min(1, dense.shape[1] - 1), keepdims=True)
-            made[rows, left : left + dense.shape[1]] = centred / np.where(spread > 0, spread, 1)
-            left += dense.shape[1]
-    return made
+
+    kernels: list[Kernel]
+    roots: list[Array]
+    sizes: Array
+    draws: list[Draw]
+
+    @property
+    def widths(self) -> list[int]:
+        """Numbers of columns of F, of the starts, and of the factors."""
+        starts = [draw.shift.shape[0] for draw in self.draws]
+        return [self.sizes.shape[0], *starts, *(root.shape[0] for root in self.roots)]
+
+    def frequencies(self, rows: Part) -> Array:
+        """Return F, the indicators of the clusters at unit length: F Fᵀ B has the means of the clusters as its rows."""
+        xp = namespace(self.sizes)
+        lengths = xp.sqrt(xp.where(self.sizes > 0, self.sizes, xp.ones_like(self.sizes)))
+        return _members(rows.labels, self.sizes) / lengths
+
+    def starts(self, rows: Part) -> list[Array]:
+        """Return the starts, the same in every view."""
+        return [waves(rows.phases, draw) for draw in self.draws]
+
+    def factors(self, rows: Part) -> list[Array]:
+        """Return the factors of the ridge projections onto the kernel features."""
+        pairs = zip(self.kernels, self.roots, strict=True)
+        return [ridge_factor(kernel.features(rows), root) for kernel, root in pairs]
+
+    def columns(self, factor: Array | None, rows: Part) -> Array:
+        """Return the transform's columns, which are "normalised" but for a factor, and all others, side by side."""
+        vectors = rows.normalised if factor is None else rows.normalised @ factor
+        columns = [vectors, self.frequencies(rows), *self.starts(rows), *self.factors(rows)]
+        return namespace(vectors).concat(columns, axis=1)
+
+
+def _members(labels: Array, sizes: Array) -> Array:
+    """Return 1 for the cluster of each sample, 0 for the others."""
+    xp = namespace(labels)
+    return xp.astype(labels[:, None] == placed(np.arange(sizes.shape[0]), labels), xp.float64)
+
+
+@row_work(reads="labels")
+def _cluster_sizes(rows: Part, n_clusters: int) -> Array:
+    labels = rows.labels
+    return namespace(labels).sum(_members(labels, np.empty(n_clusters)), axis=0)
+
+
+@row_work(reads="views labels phases", sets="factors frequencies codes low_rank low_frequency")
+def _begin(rows: Part, problem: Problem) -> None:
+    for part, factor in zip(rows.factors, problem.factors(rows), strict=True):
+        part[...] = factor
+    rows.frequencies[...] = problem.frequencies(rows)
+    for tensor, start in zip((rows.codes, rows.low_rank, rows.low_frequency), problem.starts(rows), strict=True):
+        tensor[...] = start[:, None]
+
+
+@row_work(reads="views", sets="points")
+def _standardise(rows: Part) -> None:
+    """Set the views side by side, each sample of each view with mean 0 and deviation 1 over its features."""
+    points, left = rows.points, 0
+    xp = namespace(points)
+    for view in rows.views:
+        dense = in_double(view.toarray() if is_sparse(view) else view)
+        width = dense.shape[1]
+        centred = dense - xp.mean(dense, axis=1, keepdims=True)
+        spread = xp.sqrt(xp.sum(centred**2, axis=1, keepdims=True) / max(1, width - 1))
+        points[:, left : left + width] = centred / xp.where(spread > 0, spread, xp.ones_like(spread))
+        left += width

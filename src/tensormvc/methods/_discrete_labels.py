@@ -1,0 +1,127 @@
+"""Labels of codes, as TLRLF4MVC makes them: each sample goes to the standardised centre with the largest product."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._executors import Part, row_work
+from .._ops import Array, inner, namespace, on_host, placed
+from .._sample_random import Draw, SampleRandom, uniform
+
+_ROUNDS = 10
+_CENTRE_ROUNDS = 3
+_CENTRE_STEP = 100.0
+
+
+def best_discrete_labels(rows: Any, n_clusters: int, *, n_init: int, random: SampleRandom) -> None:
+    """Let the labels of several random starts that leave the fewest clusters empty, then agree best, join the rows.
+
+    Parameters
+    ----------
+    rows : executor
+        It holds the "consensus" codes (n, d), d at least 2, and the "phases" of `random`.
+    n_clusters : int
+        Number of clusters, of which some may be left empty.
+    n_init : int
+        Starts; each is a number of samples drawn at random, to whose codes all others go.
+    random : SampleRandom
+        What draws them.
+    """
+    draw = Draw.together([random.draw(1) for _ in range(n_init)])
+    _, chosen = rows.reduce(_drawn, partial(_earliest, n_clusters), draw, n_clusters)
+    rows.full("own", n_init, dtype="int64")
+    _, _, _, sums = _assigned(rows, chosen)
+    sizes, agreements = discrete_labels(rows, sums)
+    scores = list(zip((sizes > 0).sum(axis=1).tolist(), agreements.tolist(), strict=True))
+    rows.full("labels", dtype="int64")
+    rows.each(_keep, scores.index(max(scores)))
+    rows.drop("own")
+
+
+def discrete_labels(rows: Any, sums: Array) -> tuple[Any, Any]:
+    """Alternate between standardised centres and the samples that go to them; "own" has the labels, (n, starts).
+
+    Parameters
+    ----------
+    rows : executor
+        It holds the "consensus" codes and "own".
+    sums : array of shape (starts, n_clusters, d)
+        Of the codes of the clusters to begin with.
+
+    Returns
+    -------
+    sizes : ndarray of shape (starts, n_clusters)
+        Of the clusters.
+    agreements : ndarray of shape (starts,)
+        Sums of the samples' inner products with the centres of their clusters.
+    """
+    for _ in range(_ROUNDS):
+        centres = _standardised(sums)
+        for _ in range(_CENTRE_ROUNDS):
+            centres = _standardised(centres + _CENTRE_STEP * sums)
+        # A start that is at its end stays there.
+        changed, sizes, agreements, sums = _assigned(rows, centres)
+        if not int(changed):
+            break
+    return on_host(sizes), on_host(agreements)
+
+
+def _assigned(rows: Any, centres: Array) -> list[Array]:
+    found: list[Array] = rows.sum(_assign, centres, width=max(centres.shape[2], centres.shape[0] * centres.shape[1]))
+    return found
+
+
+@row_work(reads="consensus", writes="own")
+def _assign(rows: Part, centres: Array) -> list[Array]:
+    """Let every sample go to the centre with the largest inner product, in every start.
+
+    Returns how many changed, and sizes, agreement and sums of the codes of the clusters.
+    """
+    codes, own = rows.consensus, rows.own
+    xp = namespace(codes)
+    n_starts, k, d = centres.shape
+    products = xp.reshape(codes @ xp.reshape(centres, (-1, d)).T, (-1, n_starts, k))
+    new = xp.argmax(products, axis=2)
+    agreement = xp.sum(xp.max(products, axis=2), axis=0)
+    changed = xp.sum(xp.astype(new != own, xp.int64))
+    own[...] = new
+    members = xp.astype(new[:, :, None] == placed(np.arange(k), codes), xp.float64)
+    sums = inner(xp.reshape(members, (-1, n_starts * k)), codes)
+    return [changed, xp.sum(members, axis=0), agreement, xp.reshape(sums, (n_starts, k, d))]
+
+
+@row_work(reads="phases consensus")
+def _drawn(rows: Part, draw: Draw, count: int) -> tuple[Array, Array]:
+    """Return, of every start, the smallest numbers of the samples, and the codes of these."""
+    numbers = uniform(rows.phases, draw).T
+    order = namespace(numbers).argsort(numbers, axis=1, stable=True)[:, :count]
+    return namespace(numbers).take_along_axis(numbers, order, axis=1), rows.consensus[order]
+
+
+def _earliest(count: int, one: Any, other: Any) -> Any:
+    """Join smallest numbers and their codes: so many of both, the first of equals."""
+    if one is None:
+        return other
+    xp = namespace(one[0])
+    numbers, codes = (xp.concat(pair, axis=1) for pair in zip(one, other, strict=True))
+    order = xp.argsort(numbers, axis=1, stable=True)[:, :count]
+    starts = placed(np.arange(numbers.shape[0])[:, None], numbers)
+    return numbers[starts, order], codes[starts, order]
+
+
+@row_work(reads="own", sets="labels")
+def _keep(rows: Part, best: int) -> None:
+    rows.labels[...] = rows.own[:, best]
+
+
+def _standardised(centres: Array) -> Array:
+    """Return centres with mean 0 and deviation 1 over their entries; a constant one, of an empty cluster, becomes 1."""
+    xp = namespace(centres)
+    centred = centres - xp.mean(centres, axis=2, keepdims=True)
+    spread = xp.sqrt(xp.sum(centred**2, axis=2, keepdims=True) / (centres.shape[2] - 1))
+    constant = xp.max(centres, axis=2, keepdims=True) == xp.min(centres, axis=2, keepdims=True)
+    one = xp.ones_like(spread)
+    return xp.where(constant, one, centred / xp.where(constant, one, spread))
