@@ -2,8 +2,9 @@
 
 ESTMC in two sizes: a full graph Fourier transform of 11 673 samples in four views of 2 000 features (20 clusters), and
 the anchor transform of a million samples in three views of 64 features (10 clusters). TSVDMVC and TLSpNM, whose
-representations are n × n: 10 000 samples in two views of 200 features (10 clusters). Input arrays are NumPy's: moving
-them is included, starting the device is not. Stages exclude one another.
+representations are n × n: 10 000 samples in two views of 200 features (10 clusters). TLRLF4MVC: the anchor transform of
+200 000 samples in three views of 64 features (10 clusters). Input arrays are NumPy's: moving them is included, starting
+the device is not. Stages exclude one another.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from tensormvc.methods import _base as methods
 from tensormvc.methods import _frame as frame
 from tensormvc.methods import _self_representation as square_solver
 from tensormvc.methods import _self_representation_base as square_estimator
+from tensormvc.methods import _tlrlf4mvc as codes
 
 STAGES = {
     "views: move, check, order": [(methods, "as_views")],
@@ -48,14 +50,17 @@ STAGES = {
     "loop: polar factors": [(solver, "polar_factor")],
     "loop: transforms": [(_base.SampleModeBasis, "forward"), (_base.SampleModeBasis, "inverse")],
     "loop: slices": [
-        (solver.AnchorRepresentation, "_shrink"),
+        (frame.RowShrinkage, "__call__"),
         (frame.SpectralFrame, "shrink"),
         (frame.GivenFrame, "shrink"),
     ],
     "affinity": [(square_solver.SelfRepresentation, "affinity")],
     "embedding": [(solver.AnchorRepresentation, "embed"), (square_estimator, "spectral_embedding")],
-    "k-means": [(estimator, "kmeans_of_rows"), (square_estimator, "kmeans")],
-    "labels": [(methods, "tidy_labels")],
+    "k-means": [(estimator, "kmeans_of_rows"), (codes, "kmeans_of_rows"), (square_estimator, "kmeans")],
+    "kernel features": [(codes, "fit_kernels"), (codes, "ridge_roots")],
+    "coordinates": [(codes, "Compression")],
+    "loop: codes": [(codes.LowFrequencyCodes, "step")],
+    "labels": [(codes, "best_discrete_labels"), (methods, "tidy_labels")],
 }
 
 
@@ -145,7 +150,7 @@ def main():
     parser.add_argument("--scale", type=float, default=1.0, help="share of the sizes")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--files", nargs="*", default=[], help="data sets on which the labels are compared, too")
-    parser.add_argument("--skip", nargs="*", default=[], choices=["full", "anchors", "square", "compare"])
+    parser.add_argument("--skip", nargs="*", default=[], choices=["full", "anchors", "codes", "square", "compare"])
     args = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     name = torch.cuda.get_device_name() if args.device.startswith("cuda") else args.device
@@ -167,7 +172,7 @@ def main():
             for basis in ("gft-sim", "gft-sum", "agft", "fft"):
                 compare(f"synthetic, {np.dtype(dtype)}", views, 8, args.device, basis=basis)
         views, y = tm.datasets.make_multiview(600, n_clusters=8, n_features=(40, 60, 90), noise=1.0, random_state=1)
-        for method in (tm.TSVDMVC, tm.TLSpNM):
+        for method in (tm.TSVDMVC, tm.TLSpNM, tm.TLRLF4MVC):
             for basis in ("gft-sum", "agft", "fft", "fft-view"):
                 compare(f"synthetic, {method.__name__}", views, 8, args.device, method=method, basis=basis)
         for path in args.files:
@@ -185,6 +190,11 @@ def main():
         for method in (tm.TSVDMVC, tm.TLSpNM):
             title = f"{method.__name__}, gft-sum, {n} samples, 2 views of 200"
             profile(title, views, y, 10, args.device, args.repeats, method=method, basis="gft-sum")
+    if "codes" not in args.skip:
+        n = int(200_000 * args.scale)
+        views, y = tm.datasets.make_multiview(n, n_clusters=10, n_features=64, n_views=3, noise=1.0, random_state=0)
+        title = f"TLRLF4MVC, agft, {n} samples, 3 views of 64"
+        profile(title, views, y, 10, args.device, args.repeats, method=tm.TLRLF4MVC, basis="agft")
     if "anchors" not in args.skip:
         n = int(1_000_000 * args.scale)
         for dtype in (np.float64, np.float32):

@@ -82,6 +82,43 @@ def test_types_and_forms(client, cls, dtype):
         fitted.basis_.forward(np.zeros((1500, 2, 2)))
 
 
+def low_frequency(**parameters):
+    basis = tm.AGFT(16, 5)
+    return tm.TLRLF4MVC(3, basis, n_kernel_anchors=16, max_iter=6, tol=0, random_state=0, keep="all", **parameters)
+
+
+@pytest.mark.parametrize(("n", "dtype"), [(400, np.float64), (3000, np.float64), (3000, np.float32)])
+def test_codes_of_kernel_features(client, n, dtype):
+    """The state of few samples is on the workers; with many the rounds run in coordinates."""
+    views = [view.astype(dtype) for view in data(n, (6, 3))]
+    expected = low_frequency().fit(views)
+    order = np.random.default_rng(0).permutation(n)
+    fitted = low_frequency().fit(in_chunks([view[order] for view in views], n // 3, n // 2))
+    np.testing.assert_array_equal(fitted.labels_.compute(), expected.labels_[order])
+    np.testing.assert_allclose(fitted.embedding_.compute(), expected.embedding_[order], atol=1e-9)
+    np.testing.assert_allclose(fitted.representation_.compute(), expected.representation_[order], atol=1e-9)
+
+
+SETS = ["Handwritten", "CCV", "MNIST70k"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("cls", [tm.ESTMC, tm.ASRETR, tm.TLRLF4MVC])
+def test_benchmark_files(client, shared, name, cls):
+    path = next((shared / "data").glob(f"{name}*.mat"))
+    views, y = tm.datasets.load_views(path)
+    views = [np.asarray(view.toarray() if hasattr(view, "toarray") else view) for view in views]
+    model = cls(len(np.unique(y)), "agft", random_state=0)
+    expected = model.fit(views).labels_
+    n = len(y)
+    for n_chunks in (1, 3, 17):
+        order = np.random.default_rng(n_chunks).permutation(n) if n_chunks > 1 else np.arange(n)
+        chunks = [-(-n // n_chunks) + v for v in range(len(views))]
+        labels = model.fit(in_chunks([view[order] for view in views], *chunks)).labels_
+        np.testing.assert_array_equal(labels.compute(), expected[order])
+
+
 def test_views_in_one_array(client):
     views = data(1500)
     together = da.from_array(np.concatenate(views, axis=1), chunks=(400, 3))
@@ -213,8 +250,6 @@ def test_what_is_wrong_is_named(client):
         tm.ESTMC(3, "dct").fit(chunked)
     with pytest.raises(TypeError, match="view 0 is a collection of Dask"):
         tm.TSVDMVC(3).fit(chunked)
-    with pytest.raises(TypeError, match="view 0 is a collection of Dask"):
-        tm.TLRLF4MVC(3, "agft").fit(chunked)
     views[1][777, 2] = np.inf
     with pytest.raises(ValueError, match=r"view 1 contains NaN or infinity at row 777, column 2 \(inf\), and 0 more"):
         estimator().fit(in_chunks(views, 300, 400))

@@ -303,10 +303,10 @@ class OnDask(Executor):
         """Join what `work` returns for the pieces, in their order; nothing is None, to which `join` adds the first."""
         return self._later(work, join, small, width)()
 
-    def sum_of_large(self, work: Work, *small: Any, width: int = 1) -> Any:
-        """Return the sum of results that are not so small: blocks are added up on the workers, one after the other."""
+    def sum_of_products(self, work: Work, *small: Any, width: int) -> Any:
+        """Return the sum of products of so many columns: blocks are added up on the workers, one after the other."""
         self._flush()
-        step, total = self._step(work, added, width), None
+        step, total = self._step(work, added, self.product_width(width)), None
         given, sent = self._looked_at([step]), self._sent(step, small)
         with cluster_errors():
             for part, *of_part in zip(self.parts, *given, strict=True):

@@ -26,6 +26,8 @@ _MOST_ROWS = 2**14
 # Numbers of a matrix that are worked on together: few enough for the cache, and enough for threads not to wait for the
 # interpreter between operations.
 _CACHED = 2**17
+# Rows of products of columns are worked on together as if they had so many numbers.
+_PRODUCT_WIDTH = 64
 # A device wants large pieces.
 _DEVICE_PIECE = 2**27
 
@@ -159,9 +161,13 @@ class Executor(ABC):
         total = self.sum(work, *small, width=width)
         return lambda: total
 
-    def sum_of_large(self, work: Work, *small: Any, width: int = 1) -> Any:
-        """Return the sum of results that are not so small, such as products of thousands of columns."""
-        return self.sum(work, *small, width=width)
+    def sum_of_products(self, work: Work, *small: Any, width: int) -> Any:
+        """Return the sum of products of so many columns with each other, of large pieces: they are not so small."""
+        return self.sum(work, *small, width=self.product_width(width))
+
+    def product_width(self, width: int) -> int:
+        """Return the width that makes pieces of a few thousand rows, for products of many columns."""
+        return _PRODUCT_WIDTH
 
     def max(self, work: Work, *small: Any, width: int = 1) -> Any:
         """Return the largest of what `work` returns for the pieces, entry by entry if these are lists."""
@@ -210,6 +216,10 @@ class InMemory(Executor):
     def full(self, name: str, *shape: int, value: float = 0, dtype: str = "float64") -> None:
         """Make an array of all rows, of some shape beyond them, filled with a value."""
         self._fields[name] = self._filled(shape, value, dtype)
+
+    def product_width(self, width: int) -> int:
+        """Return the width that makes pieces of a few thousand rows; on a device pieces are large anyway."""
+        return width if self.tensors else _PRODUCT_WIDTH
 
     def full_list(self, name: str, widths: list[int], *, dtype: str) -> None:
         """Make a list of arrays of zeros of all rows, of such widths."""

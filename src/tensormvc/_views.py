@@ -618,7 +618,7 @@ def _check_view(part: Any, name: str, device: Any) -> _Checked:
     """Return a view as a floating matrix on a device, and which of its rows are missing (set to zero)."""
     if hasattr(part, "__dask_graph__"):
         raise TypeError(
-            f"{name} is a collection of Dask, on which ESTMC and ASRETR with the basis AGFT work: "
+            f"{name} is a collection of Dask, on which ESTMC, ASRETR and TLRLF4MVC with the basis AGFT work: "
             "bring it into memory with .compute() for anything else"
         )
     if is_sparse(part):

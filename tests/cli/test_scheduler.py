@@ -59,7 +59,7 @@ def test_labels_are_those_in_memory(run, address, views, tmp_path):
 def test_what_is_wrong_is_named(run, address, views, tmp_path):
     start = ["cluster", "data", "-k", 3, "-o", "labels", "--scheduler"]
     for arguments, code, message in [
-        ([address, "--method", "tsvdmvc"], 2, "--method estmc or asretr"),
+        ([address, "--method", "tsvdmvc"], 2, "--method estmc, asretr or tlrlf4mvc"),
         ([address, "--report", "page"], 2, "--scheduler goes without --report"),
         ([address, "--views", "a,x"], 3, "has the views a, b, c, not x"),
     ]:

@@ -15,7 +15,7 @@ from tensormvc._sample_random import SampleRandom
 from tensormvc._views import as_views
 from tensormvc.graphs import anchor_graph, bkhk, knn_graph
 
-METHODS = {"ASRETR": tm.ASRETR, "ESTMC": tm.ESTMC}
+METHODS = {"ASRETR": tm.ASRETR, "ESTMC": tm.ESTMC, "TLRLF4MVC": tm.TLRLF4MVC}
 
 
 def data(n=151, dtype=np.float64):
@@ -27,6 +27,7 @@ def data(n=151, dtype=np.float64):
 
 @pytest.mark.parametrize("basis", ["gft-sim", "gft-sum", "gft-gmc", "agft", "fft", "fft-view", "dct", "haar"])
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_fit_is_that_of_numpy(backend, method, basis):
     views = data()
     make = METHODS[method](4, basis=basis, random_state=0, max_iter=60, keep="all")
@@ -52,6 +53,22 @@ def test_single_precision(backend, basis):
     labels = make.fit_predict(views)
     ours = make.fit_predict([backend.array(view) for view in views])
     assert tm.metrics.ari(labels, ours) >= 0.99
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_tlrlf4mvc_in_coordinates(backend, dtype):
+    """With many samples and few kernel anchors the rounds do not run on the samples."""
+    views, _ = tm.datasets.make_multiview(1500, n_clusters=4, n_features=(6, 5), noise=0.8, dtype=dtype, random_state=3)
+    make = tm.TLRLF4MVC(4, tm.AGFT(16, 5), n_kernel_anchors=16, max_iter=15, tol=0, random_state=0, keep="all")
+    host = make.fit(views)
+    expected = host.labels_, host.embedding_, host.representation_
+    ours = make.fit([backend.array(view) for view in views])
+    np.testing.assert_array_equal(ours.labels_, expected[0])
+    # Rounding of the features, if they are of single precision.
+    atol = 1e-9 if dtype == np.float64 else 1e-4
+    np.testing.assert_allclose(ours.embedding_, expected[1], atol=atol)
+    np.testing.assert_allclose(ours.representation_, expected[2], atol=atol)
 
 
 @pytest.mark.parametrize("basis", ["gft-sim", "gft-sum", "agft"])

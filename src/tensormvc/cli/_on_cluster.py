@@ -12,7 +12,7 @@ from ._options import BasisName, Method, make_estimator
 from ._outcome import BAD_DATA, MISSING_EXTRA, Failure, usage_error, working_on_data, writing_output
 from ._screen import console, print_json
 
-_METHODS = (Method.estmc, Method.asretr)
+_METHODS = (Method.estmc, Method.asretr, Method.tlrlf4mvc)
 _SECONDS_TO_CONNECT = 30
 
 
@@ -34,7 +34,9 @@ def cluster_on_scheduler(
     """Cluster the samples of a folder with the workers of a scheduler, and let these write the labels."""
     used = method or Method.estmc
     if used not in _METHODS or basis not in (None, BasisName.auto, BasisName.agft):
-        raise usage_error("--scheduler goes with --method estmc or asretr, and with --basis agft, which is the default")
+        raise usage_error(
+            "--scheduler goes with --method estmc, asretr or tlrlf4mvc, and with --basis agft, the default"
+        )
     if n_clusters is None:
         raise usage_error("say how many clusters there shall be: -k N")
     target = _check_target(output, folder, force)

@@ -57,7 +57,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The views; `view_sizes` tells several in one array apart. Each sample is scaled to unit length in each.
-            ESTMC and ASRETR with the basis AGFT take arrays and dataframes of Dask, too.
+            ESTMC, ASRETR and TLRLF4MVC with the basis AGFT take arrays and dataframes of Dask, too.
         y : ignored
             Present for scikit-learn's convention.
         sample_graph : array or sparse matrix of shape (n_samples, n_samples), optional

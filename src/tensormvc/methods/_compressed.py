@@ -20,8 +20,6 @@ from .._ops import Array, contiguous, inner, namespace, on_host, solve_lower
 from ..bases import AGFT, GFT
 from ..bases._base import SampleModeBasis, apply_matrix
 
-# What makes pieces of a few thousand rows, whose products with themselves are worth adding up.
-_WIDTH = 64
 # Squared distance of a column of unit length from those before it, below which it counts as dependent on them.
 _WELL_CONDITIONED = 1e-10
 # Directions in which columns of unit length have less than this together, as a share of the most, are rounding.
@@ -45,8 +43,8 @@ class Compression:
     """
 
     def __init__(self, rows: Any, columns: Callable[[Part], Array], widths: list[int], n_few: int) -> None:
-        self._rows, self._columns = rows, columns
-        gram = rows.sum_of_large(_gram, columns, width=_WIDTH)
+        self._rows, self._columns, self._width = rows, columns, sum(widths)
+        gram = rows.sum_of_products(_gram, columns, width=self._width)
         self._root = _BlockRoot(gram, sum(widths[:n_few]))
         stops = itertools.accumulate(widths)
         #: Of each part, its coordinates, (r, k_i).
@@ -58,7 +56,7 @@ class Compression:
         weights = self._root.solve(xp.reshape(coordinates, (coordinates.shape[0], -1)))
         self._rows.full(name, *shape)
         self._rows.alias("expanded", name)
-        self._rows.each(_expand, self._columns, weights, width=_WIDTH)
+        self._rows.each(_expand, self._columns, weights, width=self._rows.product_width(self._width))
 
 
 @row_work(reads="views normalised labels phases")

@@ -107,7 +107,7 @@ def _feature_sums(rows: Part, kernels: list[Kernel]) -> list[Array]:
 
 def ridge_roots(rows: Any, kernels: list[Kernel], lam: float) -> list[Array]:
     """Return, of each view, the lower triangular L with L Lᵀ = PᵀP + λI for its features P."""
-    grams = rows.sum_of_large(_grams, kernels, width=kernels[0].anchors.shape[0] // 8)
+    grams = rows.sum_of_products(_grams, kernels, width=kernels[0].anchors.shape[0])
     return [ridge_root(gram, lam) for gram in grams]
 
 
