@@ -38,6 +38,9 @@ KEEP_MEMORY = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
 }
+# Where memory is short, all of it must go back that is free: what travels between chunks and partitions is in small pieces,
+# and the holes that they leave would count as used until a worker stops taking tasks.
+GIVE_BACK = {"distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**14}
 
 
 def write_views(folder, n):
@@ -88,7 +91,7 @@ class Peaks:
 @contextmanager
 def cluster(memory, keep_memory=True):
     with (
-        dask.config.set({**QUIET, **(KEEP_MEMORY if keep_memory else {})}),
+        dask.config.set({**QUIET, **(KEEP_MEMORY if keep_memory else GIVE_BACK)}),
         LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=memory, dashboard_address=":0") as local,
         Client(local) as client,
     ):
