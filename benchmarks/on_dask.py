@@ -38,7 +38,7 @@ KEEP_MEMORY = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
 }
-# Where memory is short, all of it must go back that is free: what travels between chunks and partitions is in small pieces,
+# Where memory is short, all that is free must go back: what travels between chunks and partitions is in small pieces,
 # and the holes that they leave would count as used until a worker stops taking tasks.
 GIVE_BACK = {"distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**14}
 
