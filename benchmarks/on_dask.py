@@ -4,7 +4,8 @@ Synthetic samples in three views of 32 features, ten clusters, float64, from Par
 resident memory of the client (with the scheduler in it) and of the workers, sampled every 50 ms.
 
   python benchmarks/on_dask.py overhead            n = 200 000: seconds on the cluster over seconds in memory
-  python benchmarks/on_dask.py growth              seconds of a round over n, with the slope
+  python benchmarks/on_dask.py growth              seconds of a round over n, with the slope; while the state is
+                                                   spilled with --spill --memory 1GB --sizes 1000000 2000000
   python benchmarks/on_dask.py large               n = 2 000 000 with 1 GB a worker: the state is spilled to disk
 """
 
@@ -127,11 +128,11 @@ def overhead(n, rounds, memory):
     print(f"labels equal: {np.array_equal(labels, expected)}; peaks: {peaks}")
 
 
-def growth(sizes, rounds, memory):
+def growth(sizes, rounds, memory, keep_memory):
     print("| n | fit, s | a round, s | peaks |\n|---|---|---|---|")
     times = []
     for n in sizes:
-        with tempfile.TemporaryDirectory() as folder, Peaks() as peaks, cluster(memory):
+        with tempfile.TemporaryDirectory() as folder, Peaks() as peaks, cluster(memory, keep_memory):
             paths = write_views(Path(folder), n)
             _, total, one = fit([dd.read_parquet(path) for path in paths], rounds)
         times.append(one)
@@ -160,11 +161,12 @@ def main():
     parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 200_000, 400_000])
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--memory", help="of each worker, such as 1GB")
+    parser.add_argument("--spill", action="store_true", help="growth where that memory is short")
     args = parser.parse_args()
     if args.what == "overhead":
         overhead(args.n or 200_000, args.rounds or 51, args.memory or "4GB")
     elif args.what == "growth":
-        growth(args.sizes, args.rounds or 6, args.memory or "4GB")
+        growth(args.sizes, args.rounds or 6, args.memory or "4GB", keep_memory=not args.spill)
     else:
         large(args.n or 2_000_000, args.rounds or 51, args.memory or "1GB")
 
