@@ -7,8 +7,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tensormvc._kmeans import _arrivals, kmeans
-from tensormvc._sample_random import SampleRandom
+from tensormvc._sample_random import SampleRandom, uniform, waves
 from tensormvc._views import as_views
+
+
+def numbers(random, kind, count):
+    return kind(random.rows["phases"], random.draw(count))
 
 
 def random_views(n, dims=(5, 8, 5), seed=0):
@@ -22,8 +26,8 @@ def test_numbers_belong_to_the_samples(seed, canonical):
     order = np.random.default_rng(seed).permutation(16)
     first = as_views(views, canonical=canonical)
     second = as_views([view[order] for view in reversed(views)], canonical=canonical)
-    a = first.to_given_order(SampleRandom(first, seed).waves(7))
-    b = second.to_given_order(SampleRandom(second, seed).waves(7))
+    a = first.to_given_order(numbers(SampleRandom(first, seed), waves, 7))
+    b = second.to_given_order(numbers(SampleRandom(second, seed), waves, 7))
     # Sums of products are rounded in another order: 1e-15 times the periods that a sample passes.
     np.testing.assert_allclose(a[order], b, rtol=0, atol=1e-11)
     np.testing.assert_allclose(a[12:], a[:4], rtol=0, atol=1e-11)
@@ -40,22 +44,23 @@ def test_numbers_hardly_move_with_the_samples(change, bound):
         view.astype(np.float32).astype(np.float64) if change is None else view + change * rng.normal(size=view.shape)
         for view in views
     ]
-    a, b = (SampleRandom(as_views(v, canonical=False, keep_view_order=True), 0).waves(50) for v in (views, moved))
+    made = [as_views(some, canonical=False, keep_view_order=True) for some in (views, moved)]
+    a, b = (numbers(SampleRandom(some, 0), waves, 50) for some in made)
     assert np.abs(a - b).max() < bound
 
 
 def test_numbers_look_random():
     made = as_views(random_views(4000))
     random = SampleRandom(made, 0)
-    uniform, waves = random.uniform(8), random.waves(8)
-    assert (uniform >= 0).all()
-    assert (uniform < 1).all()
-    for column in uniform.T:
+    flat, wavy = numbers(random, uniform, 8), numbers(random, waves, 8)
+    assert (flat >= 0).all()
+    assert (flat < 1).all()
+    for column in flat.T:
         assert stats.kstest(column, "uniform").pvalue > 1e-4
     # Of a few thousand samples: five standard errors.
-    assert np.abs(waves.mean(axis=0)).max() < 5 / np.sqrt(4000)
-    assert np.abs(waves.var(axis=0) - 1).max() < 5 / np.sqrt(4000)
-    together = np.column_stack([uniform, waves, SampleRandom(made, 1).waves(8)])
+    assert np.abs(wavy.mean(axis=0)).max() < 5 / np.sqrt(4000)
+    assert np.abs(wavy.var(axis=0) - 1).max() < 5 / np.sqrt(4000)
+    together = np.column_stack([flat, wavy, numbers(SampleRandom(made, 1), waves, 8)])
     correlations = np.corrcoef(together, rowvar=False) - np.eye(24)
     assert np.abs(correlations).max() < 5 / np.sqrt(4000)
 

@@ -258,8 +258,9 @@ class OnDask(Executor):
         self._fills[name] = fill
 
     def drop(self, *names: str) -> None:
-        """Let go of arrays; the state forgets them when it is changed next."""
+        """Let go of arrays, or of second names; the state forgets arrays when it is changed next."""
         for name in names:
+            self._aliases.pop(name, None)
             self._fills.pop(name, None)
             if name in self._in_state:
                 self._in_state.discard(name)
@@ -310,7 +311,7 @@ class OnDask(Executor):
         given, sent = self._looked_at([step]), self._sent(step, small)
         with cluster_errors():
             for part, *of_part in zip(self.parts, *given, strict=True):
-                # The sum first, so that few results wait for it.
+                # Each sum right after what it adds, so that it goes before what comes later, and few results wait.
                 for i, key in enumerate(_keys(work, "", len(part.blocks))):
                     more = self.client.submit(
                         _result_of_block, part, *of_part, steps=[step], smalls=[sent], which=i, key=key, pure=False

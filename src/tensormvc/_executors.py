@@ -85,9 +85,19 @@ class Part:
         return int(self._rows.stop - self._rows.start)
 
     def room(self, name: Any, shape: tuple[int, ...], like: Any) -> Any:
-        """Return an array of the kind of another, with anything in it, for what need not be kept.
+        """Return an array of some shape, with anything in it, for what is needed while a piece is worked on.
 
-        Pieces that are worked on one after the other share it: fresh memory costs more than what is done in it.
+        Pieces that are worked on one after the other share it, since fresh memory costs more than what is done in it.
+        So it must not be returned, and the same name is the same memory.
+
+        Parameters
+        ----------
+        name : hashable
+            Which room.
+        shape : tuple of int
+            The shape.
+        like : array
+            Of the type, and where, the room shall be.
         """
         if is_tensor(like):
             return like.new_empty(shape)

@@ -25,8 +25,9 @@ from ._ops import (
 from ._sample_random import Draw, SampleRandom, uniform
 
 _MAX_ITER = 300
-# Distances that are computed at a time: what the cache holds.
+# Distances that are computed at a time: what the cache holds, and what a device may.
 _CACHED = 2**16
+_DEVICE_DISTANCES = 2**27
 # Rounding of a distance, as a share of the longest point.
 _UNCERTAIN = 1e-7
 
@@ -68,7 +69,8 @@ def kmeans(
 def kmeans_of_rows(rows: Any, n_clusters: int, *, n_init: int, random: SampleRandom, centres: Any = None) -> float:
     """Cluster the rows of "points" as `kmeans` does, with the "phases" of `random`; their "labels" join them.
 
-    All starts go through their rounds together: the points are looked at once a round.
+    All starts go through their rounds together: the points are looked at once a round. Memory: 24 bytes a point and
+    start. The other parameters, and what is returned, are those of `kmeans`.
     """
     tries = 2 + int(math.log(n_clusters))
     # One start after the other, so that the first ones do not depend on how many there are.
@@ -98,7 +100,7 @@ def _measure(rows: Part) -> Array:
 
 
 def _width(centres: Array) -> int:
-    """Return what makes pieces of a few megabytes: distances inside them are computed by smaller ones."""
+    """Return what makes pieces of at most 32 MB: distances inside them are computed by smaller ones."""
     return max(1, int(centres.shape[2]) // 32)
 
 
@@ -194,9 +196,9 @@ def _lloyd(rows: Any, centres: Array, slack: float) -> Array:
         rows.full(name, n_starts, dtype=dtype)
     active = list(range(n_starts))
     _, counts, sums = rows.sum(_reassign, centres, None, active, slack, width=_width(centres))
-    centres = xp.asarray(centres, copy=True)
     for _ in range(_MAX_ITER):
-        spare = set()
+        # A copy: where workers are threads of this process, they have the last ones still.
+        centres, spare = xp.asarray(centres, copy=True), set()
         for r, empty in np.argwhere(on_host(counts) == 0).tolist():
             if r in active and _refill(rows, r, empty, counts, sums, centres, slack):
                 spare.add(r)
@@ -272,7 +274,7 @@ def _reassign(rows: Part, centres: Array, moves: Array | None, active: list[int]
     chosen, n_centres = centres[where], len(active) * k
     changed = placed(np.zeros(len(active), dtype=np.int64), points)
     sizes, sums = xp.zeros_like(chosen[:, :, 0]), xp.zeros_like(chosen)
-    step = len(rows) if is_tensor(points) else max(1, _CACHED // n_centres)
+    step = max(1, (_DEVICE_DISTANCES if is_tensor(points) else _CACHED) // n_centres)
     for lo in range(0, doubtful.shape[0], step):
         some = doubtful[lo : lo + step]
         count = some.shape[0]
@@ -284,7 +286,7 @@ def _reassign(rows: Part, centres: Array, moves: Array | None, active: list[int]
         # 1 where a point joins a cluster, −1 where it leaves one.
         members = xp.reshape(room, (-1,))
         members[...] = 0
-        columns = placed(n_centres * np.arange(count)[:, None] + k * np.arange(len(active)), points)
+        columns = placed(np.arange(0, count * n_centres, k), points).reshape(count, -1)
         members[columns + new] = 1
         if moves is not None:
             members[columns + old] -= 1

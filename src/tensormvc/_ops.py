@@ -46,7 +46,7 @@ def namespace(*arrays: Array) -> Any:
     >>> namespace(np.ones(3)).__name__
     'array_api_compat.numpy'
     """
-    if all(type(array) is np.ndarray for array in arrays):
+    if arrays and all(type(array) is np.ndarray for array in arrays):
         return _NUMPY
     xp = array_namespace(*arrays)
     if not (is_numpy_namespace(xp) or is_torch_namespace(xp)):
@@ -117,7 +117,7 @@ def thread_count() -> int:
     """Threads to use beside BLAS: the processors at hand, or ``OMP_NUM_THREADS`` if that is fewer.
 
     Process pools (joblib, loky, Dask) set that variable in their workers, so nested parallelism does not
-    oversubscribe the machine.
+    oversubscribe the machine. Processors are counted once.
     """
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     available = _processors()
@@ -235,6 +235,17 @@ def leading_eigenpairs(symmetric: Array, count: int) -> tuple[Array, Array]:
         return values[::-1], np.ascontiguousarray(vectors[:, ::-1])
     values, vectors = namespace(symmetric).linalg.eigh(symmetric)
     return values[-count:].flip(0), vectors[:, -count:].flip(1)
+
+
+def cholesky(matrix: Array) -> Array | None:
+    """Return the lower triangular L with L Lᵀ = A, or None if A is not positive definite."""
+    if is_numpy_namespace(namespace(matrix)):
+        try:
+            return np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            return None
+    lower, info = namespace(matrix).linalg.cholesky_ex(matrix)
+    return None if int(info) else lower
 
 
 def solve_lower(lower: Array, right: Array, *, transposed: bool = False) -> Array:
@@ -438,12 +449,11 @@ def _torch_idct(tensor: Array) -> Array:
     return out
 
 
-def one_hot(labels: Any, n_clusters: int | None = None) -> scipy.sparse.csr_array:
-    """Return the indicators of clusters, (n, n_clusters), from labels that count from 0; by default all that occur."""
+def one_hot(labels: Any) -> scipy.sparse.csr_array:
+    """Return the indicators of clusters, (n, k), from labels that count from 0."""
     labels = np.asarray(labels)
     n = len(labels)
-    shape = n, int(labels.max()) + 1 if n_clusters is None else n_clusters
-    return scipy.sparse.csr_array((np.ones(n), labels, np.arange(n + 1)), shape=shape)
+    return scipy.sparse.csr_array((np.ones(n), labels, np.arange(n + 1)), shape=(n, int(labels.max()) + 1))
 
 
 class SparseFactor:

@@ -89,14 +89,6 @@ class SampleRandom:
         mixing, shift = self._generator.standard_normal((_DIRECTIONS, count)), self._generator.uniform(size=count)
         return Draw(self.rows.place(mixing), self.rows.place(shift))
 
-    def uniform(self, count: int) -> Array:
-        """Return numbers in [0, 1), (n_samples, count), where the views are."""
-        return uniform(self.rows["phases"], self.draw(count))
-
-    def waves(self, count: int) -> Array:
-        """Return numbers of mean 0 and variance 1, (n_samples, count), smooth in the values of the samples."""
-        return waves(self.rows["phases"], self.draw(count))
-
 
 @row_work(reads="views", writes="phases")
 def _set_phases(rows: Part, directions: list[Any]) -> None:

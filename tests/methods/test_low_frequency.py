@@ -4,18 +4,17 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensormvc import AGFT, FFT, GFT
+from tensormvc import AGFT, FFT, GFT, TLRLF4MVC
 from tensormvc._executors import InMemory, Part, row_blocks
-from tensormvc._ops import one_hot
 from tensormvc._sample_random import SampleRandom
 from tensormvc._views import as_views
 from tensormvc.graphs import bkhk
 from tensormvc.methods._admm import run_admm
 from tensormvc.methods._compressed import Compression, CoordinateBasis, basis_vectors, is_compressible, trimmed
-from tensormvc.methods._discrete_labels import best_discrete_labels, discrete_labels
+from tensormvc.methods._discrete_labels import _smallest_distinct, best_discrete_labels, discrete_labels
 from tensormvc.methods._kernel import fit_kernels, ridge_factor, ridge_root
 from tensormvc.methods._low_frequency import BetaSchedule, LowFrequencyCodes
-from tensormvc.methods._tlrlf4mvc import Problem
+from tensormvc.methods._tlrlf4mvc import Problem, _standardise
 from tensormvc.metrics import ari
 
 from .. import textbook
@@ -81,7 +80,7 @@ def rows_of_codes(codes, n_starts=1):
 def labels_from(codes, start, n_clusters):
     """Labels of the published rounds from given ones."""
     rows = rows_of_codes(codes)
-    discrete_labels(rows, (one_hot(start, n_clusters).T @ codes)[None])
+    discrete_labels(rows, (np.eye(n_clusters)[start].T @ codes)[None])
     return rows["own"][:, 0]
 
 
@@ -396,7 +395,7 @@ def test_starts_together_are_those_alone(seed):
     codes = rng.normal(size=(3, 6))[rng.integers(3, size=40)] + rng.normal(size=(40, 6))
     starts = rng.integers(3, size=(4, 40))
     rows = rows_of_codes(codes, 4)
-    sizes, agreements = discrete_labels(rows, np.stack([one_hot(start, 3).T @ codes for start in starts]))
+    sizes, agreements = discrete_labels(rows, np.stack([np.eye(3)[start].T @ codes for start in starts]))
     for r, start in enumerate(starts):
         labels = labels_from(codes, start, 3)
         np.testing.assert_array_equal(rows["own"][:, r], labels)
@@ -416,3 +415,33 @@ def test_labels_find_separate_clusters(blocks, monkeypatch):
     random.rows.hold(consensus=codes)
     best_discrete_labels(random.rows, 3, n_init=10, random=random)
     assert ari(truth, random.rows["labels"]) == 1
+
+
+def test_of_equal_numbers_one_is_drawn():
+    numbers = np.array([[0.5, 0.1, 0.5, 0.3, 0.1], [0.2, 0.2, 0.2, 0.2, 0.2]])
+    smallest, where = _smallest_distinct(numbers, 3)
+    np.testing.assert_array_equal(smallest, [[0.1, 0.3, 0.5], [0.2, np.inf, np.inf]])
+    np.testing.assert_array_equal(where, [[1, 3, 0], [0, 1, 2]])
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 7, 100])
+def test_constant_samples_are_standardised_to_zero(d):
+    rng = np.random.default_rng(0)
+    view = rng.normal(size=(6, d))
+    view[:3] = rng.normal(size=(3, 1))
+    rows = InMemory(view)
+    rows.hold(views=[view])
+    rows.full_beside("points", "views")
+    rows.each(_standardise)
+    np.testing.assert_array_equal(rows["points"][:3], 0)
+    if d > 1:
+        np.testing.assert_allclose(rows["points"][3:].std(axis=1, ddof=1), 1)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_views_of_both_precisions_whose_samples_are_all_anchors(kind):
+    rng = np.random.default_rng(0)
+    views = [kind(rng.normal(size=(16, 3)).astype(np.float32)), rng.normal(size=(16, 4))]
+    model = TLRLF4MVC(2, n_kernel_anchors=16, max_iter=5, random_state=0).fit(views)
+    assert np.isfinite(model.embedding_).all()

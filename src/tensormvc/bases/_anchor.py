@@ -184,9 +184,11 @@ class AGFT(DataBasis):
         self._converted = ConvertedMatrix(factor)
 
     def hold_rows(self, rows: Any) -> NDArray[np.float64]:
-        """Let the rows of Ŝ join an executor as "normalised"; return V Σ^{-1}, with which U = Ŝ V Σ^{-1}."""
-        if not rows.distributed:
-            rows.hold(normalised=self._normalised.matrix)
+        """Let the rows of Ŝ join an executor as "vectors"; return V Σ^{-1}, with which U = Ŝ V Σ^{-1}."""
+        if rows.distributed:
+            rows.alias("vectors", "normalised")
+        else:
+            rows.hold(vectors=self._normalised.matrix)
         return self._converted.matrix
 
     def forward_rows(self, rows: Any, name: str, *, out: Array | None = None) -> Array:

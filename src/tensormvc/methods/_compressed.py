@@ -16,7 +16,7 @@ import numpy as np
 from array_api_compat import device
 
 from .._executors import Part, row_work
-from .._ops import Array, contiguous, inner, namespace, on_host, solve_lower
+from .._ops import Array, cholesky, contiguous, inner, namespace, on_host, solve_lower
 from ..bases import AGFT, GFT
 from ..bases._base import SampleModeBasis, apply_matrix
 
@@ -34,7 +34,7 @@ class Compression:
     rows : executor
         Of the samples.
     columns : function of a Part
-        Returns the columns of some rows, (rows, k), from "views", "normalised", "labels" and "phases".
+        Returns the columns of some rows, (rows, k), from "views", "vectors", "labels" and "phases".
     widths : list of int
         Of the parts that the columns consist of.
     n_few : int
@@ -57,15 +57,16 @@ class Compression:
         self._rows.full(name, *shape)
         self._rows.alias("expanded", name)
         self._rows.each(_expand, self._columns, weights, width=self._rows.product_width(self._width))
+        self._rows.drop("expanded")
 
 
-@row_work(reads="views normalised labels phases")
+@row_work(reads="views vectors labels phases")
 def _gram(rows: Part, columns: Callable[[Part], Array]) -> Array:
     some = columns(rows)
     return inner(some, some)
 
 
-@row_work(reads="views normalised labels phases", sets="expanded")
+@row_work(reads="views vectors labels phases", sets="expanded")
 def _expand(rows: Part, columns: Callable[[Part], Array], weights: Array) -> None:
     out = rows.expanded
     out[...] = namespace(weights).reshape(columns(rows) @ weights, out.shape)
@@ -92,15 +93,12 @@ class _BlockRoot:
         self._begin(gram[:n_first, :n_first])
         self._across = (self._vectors / self._roots).T @ gram[:n_first, n_first:]
         added = gram[n_first:, n_first:] - self._across.T @ self._across
-        try:
-            self._lower = xp.linalg.cholesky(added)
-            independent = float(xp.min(xp.linalg.diagonal(self._lower))) ** 2 > _WELL_CONDITIONED
-        except (np.linalg.LinAlgError, RuntimeError):
-            independent = False
-        if not independent:
+        lower = cholesky(added)
+        if lower is None or float(xp.min(xp.linalg.diagonal(lower))) ** 2 <= _WELL_CONDITIONED:
             self._begin(gram)
             n_first = gram.shape[0]
-            self._across, self._lower = gram[: self._roots.shape[0], n_first:], gram[n_first:, n_first:]
+            self._across, lower = gram[: self._roots.shape[0], n_first:], gram[n_first:, n_first:]
+        self._lower = lower
         rank, n_added = self._roots.shape[0], self._lower.shape[0]
         self.matrix = xp.zeros_like(gram[: rank + n_added])
         self.matrix[:rank, :n_first] = self._roots[:, None] * self._vectors.T
@@ -168,13 +166,13 @@ def is_compressible(basis: Any, n_columns: int) -> bool:
 
 
 def hold_vectors(basis: Any, rows: Any) -> Array | None:
-    """Let rows join an executor as "normalised" that are those of the transform's columns but for a factor.
+    """Let rows join an executor as "vectors" that are those of the transform's columns but for a factor.
 
     Returns the factor, or None if there is none.
     """
     if isinstance(basis, AGFT) and (rows.distributed or not rows.tensors):
         return basis.hold_rows(rows)
-    rows.hold(normalised=basis_vectors(basis, rows.place(np.eye(len(basis.slice_weights_)))))
+    rows.hold(vectors=basis_vectors(basis, rows.place(np.eye(len(basis.slice_weights_)))))
     return None
 
 

@@ -96,9 +96,8 @@ def _assign(rows: Part, centres: Array) -> list[Array]:
 @row_work(reads="phases consensus")
 def _drawn(rows: Part, draw: Draw, count: int) -> tuple[Array, Array]:
     """Return, of every start, the smallest numbers of the samples, and the codes of these."""
-    numbers = uniform(rows.phases, draw).T
-    order = namespace(numbers).argsort(numbers, axis=1, stable=True)[:, :count]
-    return namespace(numbers).take_along_axis(numbers, order, axis=1), rows.consensus[order]
+    numbers, order = _smallest_distinct(uniform(rows.phases, draw).T, count)
+    return numbers, rows.consensus[order]
 
 
 def _earliest(count: int, one: Any, other: Any) -> Any:
@@ -107,9 +106,22 @@ def _earliest(count: int, one: Any, other: Any) -> Any:
         return other
     xp = namespace(one[0])
     numbers, codes = (xp.concat(pair, axis=1) for pair in zip(one, other, strict=True))
-    order = xp.argsort(numbers, axis=1, stable=True)[:, :count]
-    starts = placed(np.arange(numbers.shape[0])[:, None], numbers)
-    return numbers[starts, order], codes[starts, order]
+    numbers, order = _smallest_distinct(numbers, count)
+    return numbers, codes[placed(np.arange(numbers.shape[0])[:, None], numbers), order]
+
+
+def _smallest_distinct(numbers: Array, count: int) -> tuple[Array, Array]:
+    """Return the smallest numbers of every row and where they are; those that come again, as duplicates do, are last.
+
+    Where there are not so many distinct ones, these follow, as infinite.
+    """
+    xp = namespace(numbers)
+    order = xp.argsort(numbers, axis=1, stable=True)
+    numbers = xp.take_along_axis(numbers, order, axis=1)
+    again = xp.concat([numbers[:, :1] != numbers[:, :1], numbers[:, 1:] == numbers[:, :-1]], axis=1)
+    numbers = xp.where(again, xp.full_like(numbers, np.inf), numbers)
+    best = xp.argsort(numbers, axis=1, stable=True)[:, :count]
+    return xp.take_along_axis(numbers, best, axis=1), xp.take_along_axis(order, best, axis=1)
 
 
 @row_work(reads="own", sets="labels")

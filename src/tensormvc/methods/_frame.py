@@ -50,7 +50,7 @@ class RowShrinkage:
         self._work: Any = None
 
     def __call__(self, source: str, target: str, threshold: float) -> None:
-        """Shrink the tensor with the one name into that with the other."""
+        """Shrink the tensor `source` into the tensor `target`, by their names, with a threshold on singular values."""
         if isinstance(self.basis, SampleModeBasis):
             # The transposes of its slices have the same singular values.
             slices = self.basis.forward_rows(self.rows, source, out=self._work)

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from array_api_compat import device
 
 from .._executors import Part, row_work
-from .._ops import Array, in_double, inner, is_sparse, namespace, solve_lower, sum_of_squares
+from .._ops import Array, cholesky, in_double, inner, is_sparse, namespace, solve_lower, sum_of_squares
 from .._views import Views
 from ..graphs._anchors import anchors_of_rows
 from ..graphs._knn import TIE_ABSOLUTE, DistanceBlocks
@@ -55,7 +56,7 @@ class Kernel:
         with np.errstate(over="ignore", under="ignore"):
             features *= self.exponent
             features = xp.exp(features, out=features)
-        features -= self.mean
+        features -= namespace(features).asarray(self.mean, dtype=dtype)
         return features
 
 
@@ -70,20 +71,14 @@ def fit_kernels(views: Views, depth: int) -> list[Kernel]:
         kernels.append(Kernel(v, anchors, scale))
     width = 2**depth
     nearest = rows.sum(_nearest, kernels, width=width)
-    smallest = np.finfo(np.float32 if views.single_precision else np.float64).smallest_normal
+    # Of the lower precision, as any view may have it.
+    smallest = np.finfo(np.float32).smallest_normal
     for v, total in enumerate(nearest):
         sigma = 2 * float(total) / views.n_samples
         # Every sample is an anchor: the limit of the kernel is 1 at distance 0 and 0 elsewhere.
         kernels[v] = replace(kernels[v], exponent=-0.5 / sigma**2 if sigma > 0 else -1 / float(smallest))
     sums = rows.sum(_feature_sums, kernels, width=width)
-    return [
-        replace(kernel, mean=namespace(total).astype(total / views.n_samples, _dtype(views, total)))
-        for kernel, total in zip(kernels, sums, strict=True)
-    ]
-
-
-def _dtype(views: Views, like: Array) -> Any:
-    return getattr(namespace(like), "float32" if views.single_precision else "float64")
+    return [replace(kernel, mean=total / views.n_samples) for kernel, total in zip(kernels, sums, strict=True)]
 
 
 @row_work(reads="views")
@@ -120,10 +115,10 @@ def _grams(rows: Part, kernels: list[Kernel]) -> list[Array]:
 def ridge_root(gram: Array, lam: float) -> Array:
     """Return the lower triangular L with L Lᵀ = G + λI."""
     xp = namespace(gram)
-    try:
-        return xp.linalg.cholesky(gram + lam * xp.eye(gram.shape[0], dtype=gram.dtype, device=gram.device))
-    except (np.linalg.LinAlgError, RuntimeError):
-        raise ValueError(f"lam={lam} is too small for the kernel features, which are dependent: raise it") from None
+    root = cholesky(gram + lam * xp.eye(gram.shape[0], dtype=gram.dtype, device=device(gram)))
+    if root is None:
+        raise ValueError(f"lam={lam} is too small for the kernel features, which are dependent: raise it")
+    return root
 
 
 def ridge_factor(features: Array, root: Array) -> Array:

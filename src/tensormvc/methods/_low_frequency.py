@@ -56,7 +56,7 @@ class BetaSchedule:
 class LowFrequencyCodes:
     """The state of the loop, and one round of it.
 
-    Memory: eight tensors (n, m, d), the slices of one, and what is given.
+    Memory: four tensors (n, m, d) beside what is given, and the slices of one.
 
     Parameters
     ----------

@@ -37,13 +37,15 @@ class TLRLF4MVC(TensorClusterer):
     Long and others, TPAMI 2025; with the transform of your choice. The random starts belong to the values of the
     samples, and the low-frequency basis is the cluster indicators of k-means, as the publication means it.
 
-    Memory: 8 bytes a sample, kernel anchor and view (4 for views in single precision), 64 × 72 bytes a sample and view,
+    Memory: 8 bytes a sample, kernel anchor and view (4 for views in single precision), 64 × 64 bytes a sample and view,
     and the basis. With "agft" and many samples, none of that: every iterate lies in the span of a few thousand columns,
-    in whose coordinates the rounds run, at a cost that does not depend on the number of samples. Then 1 KB a sample for
-    codes and graph, 24 bytes a cluster for k-means, and 16 bytes a feature; the samples are read a few times, in blocks
-    of rows, in O(n). Views on disk (`numpy.memmap`, and what `tensormvc.datasets.load_views` leaves there) stay there:
-    the 16 bytes a feature are then in temporary files, in the folder that ``TMPDIR`` names. Arrays and dataframes of
-    Dask stay on the workers of its cluster, and so do all rows.
+    in whose coordinates the rounds run, at a cost that does not depend on the number of samples. Then 1.5 KB a sample
+    for codes, graph and k-means (on a device another 8 bytes an anchor of the graph), and 16 bytes a feature; the
+    samples are read a few times, in blocks of rows, in O(n).
+
+    Views on disk (`numpy.memmap`, and what `tensormvc.datasets.load_views` leaves there) stay there with "agft": the 16
+    bytes a feature are then in temporary files, in the folder that ``TMPDIR`` names. Views of Dask are worked on where
+    they are, on the workers of a cluster, with "agft" (docs/distributed.md).
 
     Parameters
     ----------
@@ -209,6 +211,7 @@ class TLRLF4MVC(TensorClusterer):
         compression.expand("consensus", coordinates["consensus"])
         if self.keep == "all":
             compression.expand("codes", coordinates["codes"])
+        rows.drop("vectors")
 
     def _run_codes(self, rows: Any, basis: Any, m: int) -> None:
         solver = LowFrequencyCodes(rows, (m, _CODE_LENGTH), basis, Nuclear(), gamma=self.gamma)
@@ -255,7 +258,7 @@ class Problem:
         """Return F, the indicators of the clusters at unit length: F Fᵀ B has the means of the clusters as its rows."""
         xp = namespace(self.sizes)
         lengths = xp.sqrt(xp.where(self.sizes > 0, self.sizes, xp.ones_like(self.sizes)))
-        return _members(rows.labels, self.sizes) / lengths
+        return _members(rows.labels, self.sizes.shape[0]) / lengths
 
     def starts(self, rows: Part) -> list[Array]:
         """Return the starts, the same in every view."""
@@ -267,22 +270,22 @@ class Problem:
         return [ridge_factor(kernel.features(rows), root) for kernel, root in pairs]
 
     def columns(self, factor: Array | None, rows: Part) -> Array:
-        """Return the transform's columns, which are "normalised" but for a factor, and all others, side by side."""
-        vectors = rows.normalised if factor is None else rows.normalised @ factor
+        """Return the transform's columns, which are "vectors" but for a factor, and all others, side by side."""
+        vectors = rows.vectors if factor is None else rows.vectors @ factor
         columns = [vectors, self.frequencies(rows), *self.starts(rows), *self.factors(rows)]
         return namespace(vectors).concat(columns, axis=1)
 
 
-def _members(labels: Array, sizes: Array) -> Array:
+def _members(labels: Array, n_clusters: int) -> Array:
     """Return 1 for the cluster of each sample, 0 for the others."""
     xp = namespace(labels)
-    return xp.astype(labels[:, None] == placed(np.arange(sizes.shape[0]), labels), xp.float64)
+    return xp.astype(labels[:, None] == placed(np.arange(n_clusters), labels), xp.float64)
 
 
 @row_work(reads="labels")
 def _cluster_sizes(rows: Part, n_clusters: int) -> Array:
     labels = rows.labels
-    return namespace(labels).sum(_members(labels, np.empty(n_clusters)), axis=0)
+    return namespace(labels).sum(_members(labels, n_clusters), axis=0)
 
 
 @row_work(reads="views labels phases", sets="factors frequencies codes low_rank low_frequency")
@@ -304,5 +307,8 @@ def _standardise(rows: Part) -> None:
         width = dense.shape[1]
         centred = dense - xp.mean(dense, axis=1, keepdims=True)
         spread = xp.sqrt(xp.sum(centred**2, axis=1, keepdims=True) / max(1, width - 1))
-        points[:, left : left + width] = centred / xp.where(spread > 0, spread, xp.ones_like(spread))
+        # What is left of a constant sample is rounding.
+        constant = xp.max(dense, axis=1, keepdims=True) == xp.min(dense, axis=1, keepdims=True)
+        centred /= xp.where(constant, xp.ones_like(spread), spread)
+        points[:, left : left + width] = xp.where(constant, xp.zeros_like(centred), centred)
         left += width
