@@ -10,7 +10,6 @@ resident memory of the client (with the scheduler in it) and of the workers, sam
 """
 
 import argparse
-import math
 import statistics
 import tempfile
 import threading
@@ -137,8 +136,8 @@ def growth(sizes, rounds, memory, keep_memory):
             _, total, one = fit([dd.read_parquet(path) for path in paths], rounds)
         times.append(one)
         print(f"| {n:,} | {total:.1f} | {one:.2f} | {peaks} |", flush=True)
-    for (a, b), (s, t) in zip(zip(sizes, sizes[1:]), zip(times, times[1:]), strict=True):  # noqa: B905, RUF007
-        print(f"slope of a round from n = {a:,} to {b:,}: {math.log(t / s) / math.log(b / a):.2f}")
+    if len(sizes) > 1:
+        print(f"log-log slope of a round over n: {np.polyfit(np.log(sizes), np.log(times), 1)[0]:.2f}")
 
 
 def large(n, rounds, memory):
