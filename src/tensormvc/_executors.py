@@ -108,9 +108,11 @@ class Part:
 
 
 def pieces(block: slice, size: int) -> Iterator[slice]:
-    """Yield the pieces of a block."""
-    for start in range(block.start, block.stop, size):
-        yield slice(start, min(start + size, block.stop))
+    """Yield the pieces of a block, as equal as can be, of at most so many rows."""
+    length = block.stop - block.start
+    step = -(-length // -(-length // size))
+    for start in range(block.start, block.stop, step):
+        yield slice(start, min(start + step, block.stop))
 
 
 def on_block(
