@@ -149,7 +149,7 @@ def test_duplicates_have_one_label(client):
 
 def test_tidy_labels_by_blocks(monkeypatch):
     """Against sorting: duplicates have the label of the first in working order; clusters are numbered by size."""
-    monkeypatch.setattr("tensormvc._executors._ROW_BLOCK", 3)
+    monkeypatch.setattr("tensormvc._executors._MOST_ROWS", 3)
     for seed in range(30):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(1, 60))

@@ -190,8 +190,8 @@ def test_row_blocks_cover_the_rows_once(n):
     assert blocks[0].start == 0
     assert blocks[-1].stop == n
     assert all(a.stop == b.start for a, b in itertools.pairwise(blocks))
-    assert len(blocks) <= max(32, -(-n // 2**14))
-    assert max(block.stop - block.start for block in blocks) <= max(2**14, 1024)
+    assert len(blocks) <= max(8, -(-n // 2**14))
+    assert max(block.stop - block.start for block in blocks) <= 2**14
 
 
 def test_threads_change_no_hash(monkeypatch):

@@ -7,6 +7,7 @@ arrays it looks at and which it changes, so that it runs as well where a block o
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from abc import ABC, abstractmethod
@@ -19,15 +20,17 @@ from numpy.typing import NDArray
 from ._ops import is_tensor, namespace, parallel_ranges, placed, thread_count
 from ._scratch import is_on_disk, scratch_array
 
-_ROW_BLOCK = 1024
-# Up to this many blocks they grow with the number of rows; then there are more, so that a block fits anywhere.
-_GROWING_BLOCKS = 32
+# Rows whose sums are of their own, at least while there are few blocks of them, and at most.
+_ROW_BLOCK = 8192
+_GROWING_BLOCKS = 8
 _MOST_ROWS = 2**14
 # Numbers of a matrix that are worked on together: few enough for the cache, and enough for threads not to wait for the
 # interpreter between operations.
 _CACHED = 2**17
 # Rows of products of columns are worked on together as if they had so many numbers.
 _PRODUCT_WIDTH = 64
+# Numbers below which threads would spend more time waiting for the interpreter than they save.
+_FEW = 2**19
 # A device wants large pieces.
 _DEVICE_PIECE = 2**27
 
@@ -274,40 +277,45 @@ class InMemory(Executor):
     def reduce(self, work: Work, join: Join, *small: Any, width: int = 1) -> Any:
         """Join what `work` returns for the pieces, in their order; nothing is None, to which `join` adds the first."""
         size = piece_size(width, self.tensors)
-        reduction = _Reduction(join)
-        left = iter(range(len(self.blocks)))
+        of_blocks = [list(pieces(block, size)) for block in self.blocks]
+        reduction = _Reduction(join, [len(some) for some in of_blocks])
+        left = enumerate(itertools.chain.from_iterable(of_blocks))
 
         def some(first: int, last: int) -> None:
             rooms: dict[Any, Any] = {}
-            # Every thread takes the next block, so that few results wait for that of an earlier block.
-            while (b := reduction.next_of(left)) is not None:
-                reduction.add(b, on_block(work, small, self._fields, self.blocks[b], size, join, rooms))
+            # Every thread takes the next piece, so that few results wait for that of an earlier one.
+            while (task := reduction.next_of(left)) is not None:
+                i, piece = task
+                reduction.add(i, work(Part(self._fields, piece, 0, rooms), *small))
 
-        if self.tensors:
+        if self.tensors or self.n_rows * width < _FEW:
             some(0, 1)
         else:
-            parallel_ranges(some, min(len(self.blocks), thread_count()))
+            parallel_ranges(some, thread_count())
         return reduction.total
 
 
 class _Reduction:
-    """Joins the results of blocks in their order, whenever they come."""
+    """Joins the results of pieces in their order, whenever they come: those of a block first, then those of blocks."""
 
-    def __init__(self, join: Join) -> None:
+    def __init__(self, join: Join, counts: list[int]) -> None:
         self.total: Any = None
-        self._join, self._waiting, self._done = join, dict[int, Any](), 0
+        self._join, self._waiting, self._done, self._of_block = join, dict[int, Any](), 0, None
+        self._ends = set(itertools.accumulate(counts))
         self._lock = threading.Lock()
 
-    def next_of(self, left: Iterator[int]) -> int | None:
+    def next_of(self, left: Iterator[Any]) -> Any:
         with self._lock:
             return next(left, None)
 
-    def add(self, b: int, result: Any) -> None:
+    def add(self, i: int, result: Any) -> None:
         with self._lock:
-            self._waiting[b] = result
+            self._waiting[i] = result
             while self._done in self._waiting:
-                self.total = self._join(self.total, self._waiting.pop(self._done))
+                self._of_block = self._join(self._of_block, self._waiting.pop(self._done))
                 self._done += 1
+                if self._done in self._ends:
+                    self.total, self._of_block = self._join(self.total, self._of_block), None
 
 
 def piece_size(width: int, tensors: bool = False) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -150,15 +150,35 @@ def parallel_ranges(work: Callable[[int, int], None], size: int, grain: int = 1)
         work(0, size)
         return
 
-    def mark() -> None:
-        _this_thread.works = True
-
     step = grain * -(-size // (grain * n_pieces))
-    starts = range(0, size, step)
     # Threads that each call a BLAS with threads of its own would wait for one another.
-    with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(len(starts), initializer=mark) as pool:
-        for future in [pool.submit(work, start, min(start + step, size)) for start in starts]:
-            future.result()
+    with _libraries().limit(limits=1, user_api="blas"):
+        others = [_pool().submit(work, start, min(start + step, size)) for start in range(step, size, step)]
+        try:
+            with one_thread():
+                work(0, step)
+            for future in others:
+                future.result()
+        finally:
+            # Nothing may go on behind an error, or Ctrl-C: what it works on is the caller's.
+            for future in others:
+                future.cancel()
+            wait(others)
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    # Kept, since starting a thread takes as long as a small piece of work.
+    return ThreadPoolExecutor(_processors(), "tensormvc", initializer=_mark_thread)
+
+
+def _mark_thread() -> None:
+    _this_thread.works = True
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads do not live on in a process that is forked.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 @contextmanager
@@ -216,6 +236,27 @@ def smallest(rows: Array, count: int) -> tuple[Array, Array]:
     ranks = np.argsort(values, axis=1, kind="stable")
     where = ranks if where is None else np.take_along_axis(where, ranks, axis=1)
     return np.take_along_axis(values, ranks, axis=1), where
+
+
+def two_smallest(columns: Array) -> tuple[Array, Array, Array]:
+    """Return the smallest number of every column, which it is, and the next smallest.
+
+    No number is negative, and all are spoilt. Of those that agree to some 13 digits the first counts as the smallest.
+    """
+    if not is_numpy_namespace(namespace(columns)):
+        values, where = columns.min(dim=0)
+        columns[where, placed(np.arange(columns.shape[1]), columns)] = np.inf
+        return values, where, columns.amin(dim=0)
+    # Positive numbers are in the order of their bits, of which the last ones say which it is: one pass along the rows,
+    # where looking for the place of the smallest would take several down the columns.
+    bits = columns.view(np.int64)
+    low = (1 << (len(columns) - 1).bit_length()) - 1
+    bits &= ~low
+    bits |= np.arange(len(columns))[:, None]
+    values = columns.min(axis=0)
+    where = values.view(np.int64) & low
+    columns[where, np.arange(columns.shape[1])] = np.inf
+    return values, where, columns.min(axis=0)
 
 
 def kth_smallest(rows: Array, k: Array) -> Array:

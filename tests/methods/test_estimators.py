@@ -238,11 +238,22 @@ def test_single_precision_stays_single(cls):
     assert np.isfinite(model.embedding_).all()
 
 
-def test_memory_of_too_many_anchors_is_predicted():
+@pytest.mark.parametrize("cls", [tm.ASRETR, tm.ESTMC])
+def test_memory_of_anchors_is_predicted(cls, monkeypatch):
     views, _ = blobs()
-    for cls in (tm.ASRETR, tm.ESTMC):
-        with pytest.raises(MemoryError, match="n_latent=1000000"):
-            make(cls, n_latent=1_000_000).fit(views)
+    monkeypatch.setattr("tensormvc._validation.available_memory", lambda: 1000)
+    with pytest.raises(MemoryError, match="n_latent=4 "):
+        make(cls, n_latent=4).fit(views)
+
+
+@quiet
+@pytest.mark.parametrize("cls", [tm.ASRETR, tm.ESTMC])
+def test_anchors_beyond_the_features_are_left_out(cls):
+    views, _ = blobs()
+    most = max(view.shape[1] for view in views)
+    wanted, ours = (make(cls, n_latent=count, keep="all").fit(views) for count in (most, 1_000_000))
+    np.testing.assert_array_equal(ours.representation_, wanted.representation_)
+    np.testing.assert_array_equal(ours.labels_, wanted.labels_)
 
 
 def test_memory_is_predicted():

@@ -173,7 +173,7 @@ def test_kernel_features_are_the_textbook(seed, n, depth):
 def test_kernel_features_in_blocks(monkeypatch):
     points, ties = np.random.default_rng(0).normal(size=(500, 3)), np.arange(500.0)
     expected = kernel_features(points, 3, ties)
-    monkeypatch.setattr("tensormvc._executors._ROW_BLOCK", 60)
+    monkeypatch.setattr("tensormvc._executors._MOST_ROWS", 60)
     monkeypatch.setattr("tensormvc._executors._CACHED", 7 * 8)
     np.testing.assert_allclose(kernel_features(points, 3, ties), expected, rtol=0, atol=1e-13)
 
@@ -232,7 +232,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
         return solver.consensus, list(done.history[-1].residuals.values()), labels_from(solver.consensus, labels, 3)
 
     expected = iterates()
-    monkeypatch.setattr("tensormvc._executors._ROW_BLOCK", 7)
+    monkeypatch.setattr("tensormvc._executors._MOST_ROWS", 7)
     monkeypatch.setattr("tensormvc._executors._CACHED", 40)
     for value, other in zip(iterates(), expected, strict=True):
         np.testing.assert_allclose(value, other, rtol=1e-11)
@@ -406,7 +406,7 @@ def test_starts_together_are_those_alone(seed):
 @pytest.mark.parametrize("blocks", [False, True])
 def test_labels_find_separate_clusters(blocks, monkeypatch):
     if blocks:
-        monkeypatch.setattr("tensormvc._executors._ROW_BLOCK", 7)
+        monkeypatch.setattr("tensormvc._executors._MOST_ROWS", 7)
         monkeypatch.setattr("tensormvc._executors._CACHED", 100)
     rng = np.random.default_rng(0)
     truth = np.repeat([0, 1, 2], 20)

@@ -194,7 +194,7 @@ def test_row_blocks_change_nothing_but_rounding(monkeypatch):
     anchors = first_anchors(views, 4)
     results = []
     for size in (4096, 3):
-        monkeypatch.setattr("tensormvc._executors._ROW_BLOCK", size)
+        monkeypatch.setattr("tensormvc._executors._MOST_ROWS", size)
         views = replace(views)  # with an executor of its own
         views.rows.alias("x", "views")
         solver = AnchorRepresentation(views.rows, basis, ETR(1.0), alpha=0.1, ridge=0.0, anchors=anchors)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .._executors import row_blocks
+from .._executors import piece_size, pieces
 from .._ops import (
     Array,
     in_double,
@@ -77,8 +77,10 @@ class DistanceBlocks:
 
 
 def _squared_lengths(parts: list[Any]) -> Array:
-    pieces = [sum(map(_squares_of, [part[rows] for part in parts])) for rows in row_blocks(parts[0].shape[0])]
-    return pieces[0] if len(pieces) == 1 else namespace(pieces[0]).concat(pieces)
+    size = piece_size(max(part.shape[1] for part in parts), is_tensor(parts[0]))
+    all_rows = slice(0, parts[0].shape[0])
+    squares = [sum(map(_squares_of, [part[rows] for part in parts])) for rows in pieces(all_rows, size)]
+    return squares[0] if len(squares) == 1 else namespace(squares[0]).concat(squares)
 
 
 def _squares_of(rows: Any) -> Array:

@@ -39,8 +39,10 @@ class AnchorRepresentationClusterer(TensorClusterer):
         return self._working_views(views, device=self.device, by_blocks=True, on_cluster=True)
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp] | None:
-        n_latent = self.n_latent or _LATENT_PER_CLUSTER * self.n_clusters
         n, m = views.n_samples, views.n_views
+        # More would stay zero.
+        most = max(min(n, width) for width in views.widths)
+        n_latent = min(self.n_latent or _LATENT_PER_CLUSTER * self.n_clusters, most)
         rows = views.rows
         if not rows.distributed:
             kept = sum(min(array.shape) for array in views.arrays if not is_on_disk(array))

@@ -46,7 +46,8 @@ class ASRETR(AnchorRepresentationClusterer):
         Sharpness of the rank surrogate. The smaller, the nearer to the rank; the default is the published one.
     n_latent : int, optional
         Anchors of each view, l; twice the number of clusters by default. More anchors explain more of the data,
-        and more of its noise.
+        and more of its noise. Beyond the features of the widest view, or the samples, they would stay zero and are left
+        out.
     view_sizes : sequence of int, optional
         How many columns of a single array belong to each view.
     max_iter : int, default=51
