@@ -370,14 +370,19 @@ def _transform_columns(transform: Callable[[Array], Array], array: Array, out: A
     A transform along the first axis of a wide array walks memory with a long stride; blocks of columns
     that fit the cache make it several times faster.
     """
-    width = max(FFT_COLUMNS, FFT_NUMBERS // array.shape[0])
+    n_rows, n_columns = array.shape
+    # As many blocks for every one of two or four threads; how many depends on the shape alone, as rounding might, too.
+    n_blocks = -(-n_columns // max(FFT_COLUMNS, FFT_NUMBERS // n_rows))
+    if n_columns > FFT_COLUMNS // 2:
+        n_blocks = 2 * -(-n_blocks // 2)
+    width = -(-n_columns // n_blocks)
 
     def work(start: int, stop: int) -> None:
         for lo in range(start, stop, width):
             hi = min(lo + width, stop)
             out[:, lo:hi] = transform(array[:, lo:hi])
 
-    parallel_ranges(work, array.shape[1], width)
+    parallel_ranges(work, n_columns, width)
     return out
 
 

@@ -25,8 +25,8 @@ from ._laplacian import lowest_eigenpairs
 
 _EPS = np.finfo(np.float64).eps
 _ZERO_EIGENVALUES = 1e-10
-# Up to here a dense eigensolver is faster than a sparse one; its matrix has at most 8 MB.
-_DENSE_UP_TO = 1000
+# Up to here a dense eigensolver is as fast as a sparse one.
+_DENSE_UP_TO = 300
 
 
 @dataclass(frozen=True)

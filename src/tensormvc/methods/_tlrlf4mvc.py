@@ -186,7 +186,8 @@ class TLRLF4MVC(TensorClusterer):
         rows.full("frequencies", self.n_clusters)
         for name in ("codes", "low_rank", "low_frequency"):
             rows.full(name, m, _CODE_LENGTH)
-        rows.each(_begin, problem, width=problem.widths[-1])
+        width = problem.widths[-1]
+        rows.each(_begin, problem, width=max(rows.product_width(width), width // 4))
         self._run_codes(rows, basis, m)
 
     def _solve_in_coordinates(self, rows: Any, basis: Any, problem: Problem) -> None:
@@ -252,7 +253,7 @@ class Problem:
     def widths(self) -> list[int]:
         """Numbers of columns of F, of the starts, and of the factors."""
         starts = [draw.shift.shape[0] for draw in self.draws]
-        return [self.sizes.shape[0], *starts, *(root.shape[0] for root in self.roots)]
+        return [self.sizes.shape[0], *starts, *(root.shape[1] for root in self.roots)]
 
     def frequencies(self, rows: Part) -> Array:
         """Return F, the indicators of the clusters at unit length: F Fᵀ B has the means of the clusters as its rows."""
