@@ -138,6 +138,11 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def one_blas_thread() -> Any:
+    """Return a context in which BLAS has no threads of its own, which take longer to meet than a small product takes."""
+    return _libraries().limit(limits=1, user_api="blas")
+
+
 def parallel_ranges(work: Callable[[int, int], None], size: int, grain: int = 1) -> None:
     """Run ``work(start, stop)`` over ``range(size)`` cut into one contiguous piece a thread.
 
@@ -152,7 +157,7 @@ def parallel_ranges(work: Callable[[int, int], None], size: int, grain: int = 1)
 
     step = grain * -(-size // (grain * n_pieces))
     # Threads that each call a BLAS with threads of its own would wait for one another.
-    with _libraries().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         others = [_pool().submit(work, start, min(start + step, size)) for start in range(step, size, step)]
         try:
             with one_thread():

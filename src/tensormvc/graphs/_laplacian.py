@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from .._ops import is_sparse
+from .._ops import is_sparse, one_blas_thread
 
 
 def check_sample_graph(graph: Any, n_samples: int, sample_ids: NDArray[Any] | None = None) -> sp.csr_array:
@@ -118,14 +118,15 @@ def lowest_eigenpairs(
     k = count - r
     options: dict[str, Any] = {"rng": 0} if "rng" in signature(eigsh).parameters else {}
     try:
-        upper, vectors = eigsh(
-            LinearOperator((n, n), matvec=turned, dtype=np.float64),
-            k=k,
-            which="LA",
-            v0=start,
-            ncv=min(n, 2 * k + 60),
-            **options,
-        )
+        with one_blas_thread():
+            upper, vectors = eigsh(
+                LinearOperator((n, n), matvec=turned, dtype=np.float64),
+                k=k,
+                which="LA",
+                v0=start,
+                ncv=min(n, 2 * k + 60),
+                **options,
+            )
     except ArpackNoConvergence:
         return None
     order = np.argsort(-upper)
