@@ -139,7 +139,7 @@ def _libraries() -> ThreadpoolController:
 
 
 def one_blas_thread() -> Any:
-    """Return a context in which BLAS has no threads of its own, which take longer to meet than a small product takes."""
+    """Return a context in which BLAS has no threads of its own: they take longer to meet than a small product takes."""
     return _libraries().limit(limits=1, user_api="blas")
 
 
