@@ -709,11 +709,14 @@ def unit_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
     def work(start: int, stop: int) -> None:
         for lo in range(start, stop, step):
             rows = slice(lo, min(lo + step, stop))
-            block = part[rows] if order is None else part[order[rows]]
+            # In double precision: what is single is rounded once, so that near neighbours stay in their order.
+            block = in_double(part[rows] if order is None else part[order[rows]])
             largest = xp.max(xp.abs(block), axis=1, keepdims=True)
             block = block / xp.where(largest > 0, largest, xp.ones_like(largest))
             lengths = xp.sqrt(sum_of_squares(block))[:, None]
-            unit[rows] = block / xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+            unit[rows] = xp.astype(
+                block / xp.where(lengths > 0, lengths, xp.ones_like(lengths)), part.dtype, copy=False
+            )
 
     step = max(1, (_DEVICE_BLOCK if is_tensor(part) else _BLOCK) // part.shape[1])
     run_ranges(work, part, step)
