@@ -6,9 +6,11 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -264,8 +266,9 @@ def _start_workers(
         for _ in range(n_jobs)
     ]
     try:
-        for worker in workers:
-            worker.start()
+        with _interrupts_ignored():
+            for worker in workers:
+                worker.start()
         while any(worker.is_alive() for worker in workers):
             if progress is not None:
                 progress(*_told(outlook(plan, wanted, store, retry_before)))
@@ -283,9 +286,25 @@ def _start_workers(
         raise RuntimeError(f"processes ended with {codes}; run the plan again to go on")
 
 
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Let processes that are started here ignore interrupts, from the very first.
+
+    An interrupt goes to all processes at a terminal; the one that started the others ends them.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _be_a_worker(plan: Plan, results: Path, folder: Path | None, retry_before: float, parent: int) -> None:
     """Work as one of several processes, as long as the one that started them is there."""
-    # An interrupt goes to all processes at a terminal; the one that started this one ends it.
+    # Where it was started by a thread that could not see to it before.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     loaded = {planned.name: load(planned, folder) for planned in plan.datasets}
     wanted = cells(plan, {name: data.facts for name, data in loaded.items()})

@@ -58,8 +58,8 @@ class TLRLF4MVC(TensorClusterer):
         Ridge of the kernel regression. The larger, the smoother the codes are as functions of the samples. This default
         and the next two were found together, without classes (docs/defaults.md).
     gamma : float, default=1.0
-        Weight of the low rank. The larger, the more the views must agree; beyond about 3 nothing is left of the low-rank
-        copy, and the basis has no say.
+        Weight of the low rank. The larger, the more the views must agree; beyond about 3 nothing is left of the
+        low-rank copy, and the basis has no say.
     mu_max : float, default=0.1
         Cap of the penalty that ties the codes to the clusters of k-means. The larger, the more the result keeps to
         them.
