@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 from tensormvc._executors import InMemory
-from tensormvc._kmeans import _extend, _inertia, _lloyd, _measure, kmeans
+from tensormvc._kmeans import _inertia, _lloyd, _measure, _square, kmeans
 from tensormvc._ops import two_smallest
 from tensormvc._sample_random import SampleRandom
 from tensormvc._views import as_views
@@ -17,9 +17,9 @@ def lloyd(points, starts):
     """Return the centres and labels of all starts, and their inertias, at the end of Lloyd's rounds."""
     rows = InMemory(points)
     rows.hold(points=points)
-    longest, d = rows.max(_measure)
-    rows.full("extended", d + 2)
-    rows.each(_extend, 1e-14 * longest)
+    longest, _ = rows.max(_measure)
+    rows.full("squares")
+    rows.each(_square, 1e-14 * longest)
     centres = _lloyd(rows, starts, 1e-7 * np.sqrt(longest))
     return centres, rows["own"] - starts.shape[1] * np.arange(len(starts)), rows.sum(_inertia, centres)
 

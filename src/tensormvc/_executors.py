@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ._ops import is_tensor, namespace, parallel_ranges, placed, thread_count
 from ._scratch import is_on_disk, scratch_array
 
-# Rows whose sums are of their own, at least while there are few blocks of them, and at most.
+# A block has so many rows before there are more; there are so many before blocks grow; and so large they grow.
 _ROW_BLOCK = 8192
 _GROWING_BLOCKS = 8
 _MOST_ROWS = 2**14

@@ -70,15 +70,15 @@ def kmeans(
 def kmeans_of_rows(rows: Any, n_clusters: int, *, n_init: int, random: SampleRandom, centres: Any = None) -> float:
     """Cluster the rows of "points" as `kmeans` does, with the "phases" of `random`; their "labels" join them.
 
-    All starts go through their rounds together. Memory: a copy of the points, and 16 bytes a point and start. The other
-    parameters, and what is returned, are those of `kmeans`.
+    All starts go through their rounds together. Memory: 16 bytes a point and start. The other parameters, and what is
+    returned, are those of `kmeans`.
     """
     tries = 2 + int(math.log(n_clusters))
     # One start after the other, so that the first ones do not depend on how many there are.
     drawn = [[random.draw(count) for count in [1] + [tries] * (n_clusters - 1)] for _ in range(n_init)]
     longest, d = rows.max(_measure)
-    rows.full("extended", d + 2)
-    rows.each(_extend, 4 * (d + 2) * np.finfo(np.float64).eps * float(longest), width=d)
+    rows.full("squares")
+    rows.each(_square, 4 * (d + 2) * np.finfo(np.float64).eps * float(longest))
     starts = _plus_plus(rows, drawn)
     if centres is not None:
         starts = namespace(starts).concat([in_double(centres)[None], starts])
@@ -91,7 +91,7 @@ def kmeans_of_rows(rows: Any, n_clusters: int, *, n_init: int, random: SampleRan
             best = i
     rows.full("labels", dtype="int64")
     rows.each(_keep, best, n_clusters)
-    rows.drop("extended", "own", "gap")
+    rows.drop("squares", "own", "gap")
     return inertias[best]
 
 
@@ -102,21 +102,17 @@ def _measure(rows: Part) -> list[Any]:
     return [namespace(squares).max(squares), rows.points.shape[1]]
 
 
-@row_work(reads="points", sets="extended")
-def _extend(rows: Part, rounding: float) -> None:
-    """Put behind the coordinates of a point what makes its squared distance to a centre one product."""
-    points, extended = rows.points, rows.extended
-    extended[:, :-2] = points
-    extended[:, -2] = 1
+@row_work(reads="points", sets="squares")
+def _square(rows: Part, rounding: float) -> None:
     # No squared distance is negative, whatever the rounding.
-    extended[:, -1] = sum_of_squares(points) + rounding
+    rows.squares[...] = sum_of_squares(rows.points) + rounding
 
 
-def _factors(centres: Array) -> Array:
-    """Return what the extended points are multiplied by for their squared distances to centres (..., d)."""
-    xp = namespace(centres)
-    squares = xp.sum(centres**2, axis=-1)[..., None]
-    return xp.concat([-2 * centres, squares, xp.ones_like(squares)], axis=-1)
+def _squared_distances(rows: Part, centres: Array) -> Array:
+    distances = rows.points @ (-2 * centres.T)
+    distances += sum_of_squares(centres)
+    distances += rows.squares[:, None]
+    return distances
 
 
 def _plus_plus(rows: Any, drawn: list[list[Draw]]) -> Array:
@@ -155,12 +151,12 @@ def _first(rows: Part, draw: Draw) -> tuple[Array, Array]:
     return _soonest(uniform(rows.phases, draw), rows.points)
 
 
-@row_work(reads="points extended phases", writes="nearest")
+@row_work(reads="points squares phases", writes="nearest")
 def _candidates(rows: Part, chosen: Array, draw: Draw) -> tuple[Array, Array]:
     """Measure the distance to the centres last chosen of every start; draw candidates for the next."""
     nearest, numbers = rows.nearest, uniform(rows.phases, draw)
     xp = namespace(nearest)
-    nearest[...] = xp.minimum(nearest, rows.extended @ _factors(chosen).T)
+    nearest[...] = xp.minimum(nearest, _squared_distances(rows, chosen))
     tries = numbers.shape[1] // nearest.shape[1]
     times = _arrivals(nearest[:, :, None], xp.reshape(numbers, (*nearest.shape, tries)))
     return _soonest(xp.reshape(times, numbers.shape), rows.points)
@@ -184,12 +180,12 @@ def _arrivals(weights: Array, numbers: Array) -> Array:
     return xp.where(weights > 0, times, xp.full_like(times, math.inf))
 
 
-@row_work(reads="extended nearest")
+@row_work(reads="points squares nearest")
 def _left(rows: Part, candidates: Array) -> Array:
     """Return the sum of squared distances that every candidate would leave, (starts, tries)."""
     nearest = rows.nearest
     xp = namespace(nearest)
-    distances = xp.reshape(rows.extended @ _factors(candidates).T, (*nearest.shape, -1))
+    distances = xp.reshape(_squared_distances(rows, candidates), (*nearest.shape, -1))
     return xp.sum(xp.minimum(distances, nearest[:, :, None]), axis=0)
 
 
@@ -205,7 +201,7 @@ def _lloyd(rows: Any, centres: Array, slack: float) -> Array:
     rows.full("own", n_starts, dtype="int64")
     rows.full("gap", n_starts)
     active = list(range(n_starts))
-    _, totals = rows.sum(_reassign, _factors(centres), None, slack, width=d)
+    _, totals = rows.sum(_reassign, centres, None, slack, width=d)
     for _ in range(_MAX_ITER):
         # A copy: where workers are threads of this process, they have the last ones still.
         centres, spare = xp.asarray(centres, copy=True), set()
@@ -222,7 +218,7 @@ def _lloyd(rows: Any, centres: Array, slack: float) -> Array:
         moves += xp.max(moves, axis=1)[:, None]
         # Starts that are at their end are never in doubt.
         moves[[r for r in range(n_starts) if r not in active]] = -math.inf
-        changed, more = rows.sum(_reassign, _factors(centres), xp.reshape(moves, (-1,)), slack, width=d)
+        changed, more = rows.sum(_reassign, centres, xp.reshape(moves, (-1,)), slack, width=d)
         totals += more
         active = [r for r in active if changed[r]]
     return centres
@@ -235,14 +231,14 @@ def _refill(rows: Any, r: int, empty: int, totals: Array, centres: Array, slack:
     """
     _, k, d = centres.shape
     distance, old, where, point = rows.reduce(_farthest, _farther, r, centres[r], totals[:, d], width=d)
-    totals[old] -= point
-    totals[empty] = point
-    centres[r, empty] = point[:d]
+    totals[old, :d] -= point
+    totals[empty, :d] = centres[r, empty] = point
+    totals[old, d], totals[empty, d] = totals[old, d] - 1, 1
     rows.each(_move, r, where, r * k + empty)
     return bool(distance <= slack**2)
 
 
-@row_work(reads="points extended own")
+@row_work(reads="points own")
 def _farthest(rows: Part, r: int, centres: Array, counts: Array) -> tuple[float, int, int, Array]:
     """Return the point, not alone in its cluster, that is farthest from its centre: how far, whose, which, itself."""
     own = rows.own[:, r] - r * centres.shape[0]
@@ -250,7 +246,7 @@ def _farthest(rows: Part, r: int, centres: Array, counts: Array) -> tuple[float,
     distances = sum_of_squares(rows.points - centres[own])
     distances = xp.where(counts[own] > 1, distances, -xp.ones_like(distances))
     where = int(xp.argmax(distances))
-    return float(distances[where]), int(own[where]), rows.first + where, rows.extended[where, :-1]
+    return float(distances[where]), int(own[where]), rows.first + where, rows.points[where]
 
 
 def _farther(one: Any, other: Any) -> Any:
@@ -264,15 +260,15 @@ def _move(rows: Part, r: int, where: int, centre: int) -> None:
         rows.gap[where - rows.first, r] = 0
 
 
-@row_work(reads="extended", writes="own gap")
-def _reassign(rows: Part, factors: Array, moves: Array | None, slack: float) -> list[Array]:
+@row_work(reads="points squares", writes="own gap")
+def _reassign(rows: Part, centres: Array, moves: Array | None, slack: float) -> list[Array]:
     """Assign anew the points that are in doubt after the moves of the centres; first, all points.
 
     Returns, for every start, how many changed, and how sums and sizes of its clusters, (k, d + 1), did.
     """
-    extended, own, gap = rows.extended, rows.own, rows.gap
-    xp = namespace(extended)
-    n_starts, k, _ = factors.shape
+    points, squares, own, gap = rows.points, rows.squares, rows.own, rows.gap
+    xp = namespace(points)
+    n_starts, k, d = centres.shape
     if moves is None:
         doubtful = xp.ones_like(gap, dtype=xp.bool)
     else:
@@ -281,30 +277,34 @@ def _reassign(rows: Part, factors: Array, moves: Array | None, slack: float) -> 
     # One start after the other.
     starts, samples = xp.nonzero(contiguous(doubtful.T))
     changed = np.zeros(n_starts, dtype=np.int64)
-    totals = xp.zeros_like(factors[:, :, :-1])
-    step = max(1, (_DEVICE_DISTANCES if is_tensor(extended) else _CACHED) // k)
+    factors, lengths = -2 * centres, xp.sum(centres**2, axis=2)
+    totals = xp.concat([xp.zeros_like(centres), xp.zeros_like(lengths)[:, :, None]], axis=2)
+    step = max(1, (_DEVICE_DISTANCES if is_tensor(points) else _CACHED) // k)
     for lo in range(0, samples.shape[0], step):
         which, sample = starts[lo : lo + step], samples[lo : lo + step]
-        points = extended[sample]
-        distances = rows.room("distances", (k, points.shape[0]), extended)
+        some = points[sample]
+        distances = rows.room("distances", (k, some.shape[0]), some)
         for r, part in _stretches(which, n_starts):
-            matmul_into(factors[r], points[part].T, distances[:, part])
+            matmul_into(factors[r], some[part].T, distances[:, part])
+            distances[:, part] += lengths[r][:, None]
+        distances += squares[sample]
         nearest, label, next_nearest = two_smallest(distances)
         new, old = label + k * which, own[sample, which]
         own[sample, which] = new
         gap[sample, which] = xp.sqrt(next_nearest) - xp.sqrt(nearest)
         if moves is not None:
             moved = xp.nonzero(new != old)[0]
-            points, which, label, old = points[moved], which[moved], label[moved], old[moved]
+            some, which, label, old = some[moved], which[moved], label[moved], old[moved]
         # 1 where a point joins a cluster, −1 where it leaves one.
-        members = rows.room("distances", (k, points.shape[0]), extended)
+        members = rows.room("distances", (k, some.shape[0]), some)
         members[...] = 0
-        order = placed(np.arange(points.shape[0]), extended)
+        order = placed(np.arange(some.shape[0]), some)
         members[label, order] = 1
         if moves is not None:
             members[old - k * which, order] = -1
         for r, part in _stretches(which, n_starts):
-            totals[r] += members[:, part] @ points[part, :-1]
+            totals[r, :, :d] += members[:, part] @ some[part]
+            totals[r, :, d] += xp.sum(members[:, part], axis=1)
             changed[r] += part.stop - part.start
     return [changed, totals]
 

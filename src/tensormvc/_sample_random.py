@@ -82,7 +82,8 @@ class SampleRandom:
             shapes = [(d, _DIRECTIONS) for d in views.widths]
             directions = [_FREQUENCY * g.standard_normal(shape) for g, shape in zip(generators, shapes, strict=True)]
             self.rows.full("phases", _DIRECTIONS)
-            self.rows.each(_set_phases, [self.rows.place(part) for part in directions])
+            placed = [self.rows.place(part) for part in directions]
+            self.rows.each(_set_phases, placed, width=self.rows.total_width)
 
     def draw(self, count: int) -> Draw:
         """Return the next `count` random functions."""

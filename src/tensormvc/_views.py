@@ -226,7 +226,7 @@ class Views:
         """Let a function of the samples that decides between equals join the rows as their "ties"."""
         if "ties" not in self.rows:
             self.rows.full("ties")
-            self.rows.each(_set_ties, self.probe_draws(1))
+            self.rows.each(_set_ties, self.probe_draws(1), width=self.rows.total_width)
 
     def probes(self, count: int) -> Any:
         """Return `count` smooth generic functions of the samples, (n_samples, count), the same for every order.
@@ -236,7 +236,7 @@ class Views:
         mathematics leaves open. In float64, where the views are.
         """
         self.rows.full("probes", count)
-        self.rows.each(_set_probes, self.probe_draws(count))
+        self.rows.each(_set_probes, self.probe_draws(count), width=self.rows.total_width)
         found = self.rows["probes"]
         self.rows.drop("probes")
         return found

@@ -63,13 +63,13 @@ class Kernel:
 def fit_kernels(views: Views, depth: int) -> list[Kernel]:
     """Return the kernels of all views, with 2^depth anchors each; the rows of the views hold their "ties"."""
     rows, kernels = views.rows, []
-    longest = rows.max(_longest)
+    longest = rows.max(_longest, width=rows.total_width)
     for v in range(views.n_views):
         anchors = in_double(anchors_of_rows(rows, [v], depth)[0])
         xp = namespace(anchors)
         scale = max(float(longest[v]), float(xp.max(sum_of_squares(anchors))), np.finfo(np.float64).tiny)
         kernels.append(Kernel(v, anchors, scale))
-    width = 2**depth
+    width = max(2**depth, *views.widths)
     nearest = rows.sum(_nearest, kernels, width=width)
     # Of the lower precision, as any view may have it.
     smallest = np.finfo(np.float32).smallest_normal

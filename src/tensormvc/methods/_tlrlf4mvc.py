@@ -188,7 +188,7 @@ class TLRLF4MVC(TensorClusterer):
         rows.full("frequencies", self.n_clusters)
         for name in ("codes", "low_rank", "low_frequency"):
             rows.full(name, m, _CODE_LENGTH)
-        width = problem.widths[-1]
+        width = max(max(kernel.anchors.shape) for kernel in problem.kernels)
         rows.each(_begin, problem, width=max(rows.product_width(width), width // 4))
         self._run_codes(rows, basis, m)
 
