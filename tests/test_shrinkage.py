@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import tensormvc as tm
 from tensormvc.penalties import make_penalty
 from tensormvc.published import ReweightedETR
-from tensormvc.shrinkage import l21_shrink, low_rank_shrink, shrink_slices, shrink_views_first
+from tensormvc.shrinkage import l21_shrink, low_rank_shrink, shrink_slices, shrink_stacked
 
 from . import textbook
 
@@ -48,25 +48,32 @@ def test_nuclear_shrinkage_is_the_textbook_svd(kind, n, d, m, seed, threshold, s
     assert np.all(error <= 1e-10 * np.linalg.norm(slices, axis=(1, 2)))
 
 
-@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("parts", [None, "in turn", "one after the other"])
 @given(**shapes, threshold=st.floats(1e-9, 10), spread=st.sampled_from([0.0, 3.0, 6.0, 9.0, 14.0]))
-def test_views_first_is_the_textbook_svd(backend, parts, n, d, m, seed, threshold, spread):
-    """Parts and views in places of their own, and slices divided by their scales."""
+def test_stacked_slices_are_the_textbook_svd(backend, parts, n, d, m, seed, threshold, spread):
+    """Slices divided by their scales, as rows of real and imaginary parts, in either order."""
     rng = np.random.default_rng(seed)
     scales = rng.uniform(0.5, 2, size=n)
     slices = random_tensor(seed, n, d, m, spread)
-    if parts == 2:
+    where = (slice(0, m), slice(m, None)) if parts == "one after the other" else (slice(0, None, 2), slice(1, None, 2))
+    if parts:
         slices = slices + 1j * random_tensor(seed + 1, n, d, m, spread)
-    rows = np.stack([slices.real, slices.imag][:parts]).transpose(3, 0, 1, 2) / scales[:, None]
-    # Rows of a larger array, as a block of slices is.
-    room = np.zeros((m, parts, n + 2, d))
-    room[:, :, 1:-1] = rows
-    given, out = backend.array(room)[:, :, 1:-1], backend.array(np.full_like(room, np.nan))[:, :, 1:-1]
-    shrink_views_first(given, make_penalty("nuclear"), threshold, scales=backend.array(scales), out=out)
-    shrunk = (backend.numpy(out) * scales[:, None]).transpose(1, 2, 3, 0)
-    result = shrunk[0] + 1j * shrunk[1] if parts == 2 else shrunk[0]
-    expected = textbook_slices(slices, make_penalty("nuclear"), threshold)
-    error = np.linalg.norm(result - expected, axis=(1, 2))
+    wide = slices.transpose(0, 2, 1) / scales[:, None, None]
+    # Rows of a larger array, and another order in memory, as a block of slices may have.
+    room = np.zeros((2 * m if parts else m, n + 2, d))
+    stacked = room.transpose(1, 0, 2)[1:-1]
+    if parts:
+        stacked[:, where[0]], stacked[:, where[1]] = wide.real, wide.imag
+    else:
+        stacked[...] = wide
+    given, out = (backend.array(some)[:, 1:-1].swapaxes(0, 1) for some in (room, np.full_like(room, np.nan)))
+    penalty = make_penalty("nuclear")
+    shrink_stacked(given, penalty, threshold, scales=backend.array(scales), parts=where if parts else None, out=out)
+    shrunk = backend.numpy(out) * scales[:, None, None]
+    if parts:
+        shrunk = shrunk[:, where[0]] + 1j * shrunk[:, where[1]]
+    expected = textbook_slices(slices, penalty, threshold)
+    error = np.linalg.norm(shrunk.transpose(0, 2, 1) - expected, axis=(1, 2))
     assert np.all(error <= 1e-10 * np.linalg.norm(slices, axis=(1, 2)))
 
 

@@ -34,6 +34,8 @@ _DEVICE_BLOCK_BYTES = 512 * 2**20
 _GRAM_IS_EXACT = 1e-4
 # Error, as a share of the largest singular value, above which a slice goes through a plain SVD.
 _GRAM_TOLERANCE = 1e-11
+# Which of the interleaved numbers are real parts, and which are imaginary parts.
+_IN_TURN = slice(0, None, 2), slice(1, None, 2)
 
 
 def low_rank_shrink(
@@ -186,30 +188,34 @@ def _shrink_blocks(slices: Array, penalty: Any, threshold: float, block: int) ->
         elif wide:
             matmul_into(xp.astype(filters, part.dtype, copy=False), part, product)
         else:
-            matmul_into(reals, _real_factor(filters, part), product)
+            matmul_into(reals, _real_factor(filters, part, *_IN_TURN), product)
         if not bool(xp.all(exact)):
             shrunk = _shrink_by_svd(part[~exact], penalty, threshold)
             product[~exact] = shrunk if wide else real_view(shrunk)
         reals[...] = product
 
 
-def shrink_views_first(rows: Array, penalty: Any, threshold: float, *, scales: Array, out: Array) -> Array:
-    """Shrink slices of which each view, and each part of a complex number, lies in a place of its own.
+def shrink_stacked(
+    stacked: Array, penalty: Any, threshold: float, *, scales: Array, parts: tuple[slice, slice] | None, out: Array
+) -> Array:
+    """Shrink slices that lie on their side, real and imaginary parts one under the other.
 
-    Slice k is the transpose of ``rows[:, 0, k]``, or of ``rows[:, 0, k] + i rows[:, 1, k]``, times its scale. Nothing
-    is moved in memory, and nothing is checked but that all is finite. The arithmetic is that of `shrink_slices`.
+    Slice k is the transpose of ``stacked[k]``, times its scale. Nothing is moved in memory, and nothing is checked but
+    that all is finite. The arithmetic is that of `shrink_slices`.
 
     Parameters
     ----------
-    rows : array of shape (q, 1 or 2, K, p)
-        Real and imaginary parts of the slices, (p, q) each, q at most p; divided by the scales.
+    stacked : array of shape (K, q, p), or (K, 2 q, p)
+        The slices, (p, q) each, q at most p; divided by the scales.
     penalty : penalty
         With ``value`` and ``prox``.
     threshold : float
         τ ≥ 0.
     scales : array of shape (K,)
         Of the slices.
-    out : array of the shape of `rows`
+    parts : (slice, slice), optional
+        Which rows of complex slices are real parts, and which are imaginary parts.
+    out : array of the shape of `stacked`
         Where the result goes.
 
     Returns
@@ -217,35 +223,32 @@ def shrink_views_first(rows: Array, penalty: Any, threshold: float, *, scales: A
     array
         `out`, divided by the scales too.
     """
-    xp = namespace(rows)
-    q, n_parts, n_slices, p = rows.shape
-    stacked = xp.permute_dims(rows.reshape(q * n_parts, n_slices, p), (1, 0, 2))
+    xp = namespace(stacked)
     with np.errstate(over="ignore", invalid="ignore"):
         gram = (stacked @ xp.matrix_transpose(stacked)) * (scales**2)[:, None, None]
-    if n_parts == 2:
-        gram = _complex_gram(gram)
-    exact, filters = _filters(stacked, gram, penalty, threshold)
+    exact, filters = _filters(stacked, _complex_gram(gram, *parts) if parts else gram, penalty, threshold)
     if filters is None:
         out[...] = 0
     else:
-        room = xp.permute_dims(out.reshape(q * n_parts, n_slices, p), (1, 0, 2))
-        matmul_into(_real_factor(filters, stacked), stacked, room)
+        matmul_into(_real_factor(filters, stacked, *parts) if parts else filters, stacked, out)
     if bool(xp.all(exact)):
         return out
-    where = placed(np.flatnonzero(~on_host(exact)), rows)
-    sizes = scales[where][:, None]
-    parts = rows[:, :, where] * sizes
-    tall = xp.permute_dims(parts[:, 0] + 1j * parts[:, 1] if n_parts == 2 else parts[:, 0], (1, 2, 0))
+    where = placed(np.flatnonzero(~on_host(exact)), stacked)
+    sizes = scales[where][:, None, None]
+    given = stacked[where] * sizes
+    wide = given[:, parts[0]] + 1j * given[:, parts[1]] if parts else given
+    tall = xp.matrix_transpose(wide)
     if is_tensor(tall):
         # Of a tall slice only the triangle goes through an SVD.
         columns, tall = thin_qr(tall)
         shrunk = columns @ _shrink_by_svd(tall, penalty, threshold)
     else:
         shrunk = _shrink_by_svd(tall, penalty, threshold)
-    shrunk = xp.permute_dims(shrunk, (2, 0, 1)) / sizes
-    out[:, 0, where] = xp.real(shrunk) if n_parts == 2 else shrunk
-    if n_parts == 2:
-        out[:, 1, where] = xp.imag(shrunk)
+    shrunk = xp.matrix_transpose(shrunk) / sizes
+    if parts:
+        out[where, parts[0]], out[where, parts[1]] = xp.real(shrunk), xp.imag(shrunk)
+    else:
+        out[where] = shrunk
     return out
 
 
@@ -299,12 +302,11 @@ def _gram(tall: Array) -> Array:
     reals = xp.astype(real_view(tall), xp.float64, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):
         gram = xp.matrix_transpose(reals) @ reals
-    return _complex_gram(gram) if xp.isdtype(tall.dtype, "complex floating") else gram
+    return _complex_gram(gram, *_IN_TURN) if xp.isdtype(tall.dtype, "complex floating") else gram
 
 
-def _complex_gram(gram: Array) -> Array:
-    """Return AᴴA from the Gram matrix of the interleaved real and imaginary parts of the columns of A."""
-    re, im = slice(0, None, 2), slice(1, None, 2)
+def _complex_gram(gram: Array, re: slice, im: slice) -> Array:
+    """Return AᴴA from the Gram matrix of the real and imaginary parts of the columns of A."""
     real = gram[:, re, re] + gram[:, im, im]
     imaginary = gram[:, re, im] - gram[:, im, re]
     return real + 1j * imaginary
@@ -319,14 +321,13 @@ def _gram_of_rows(wide: Array) -> Array:
         return rows @ xp.matrix_transpose(xp.conj(rows) if kind == xp.complex128 else rows)
 
 
-def _real_factor(filters: Array, tall: Array) -> Array:
-    """Return the real matrices that multiply the interleaved parts as `filters` multiply the slices."""
+def _real_factor(filters: Array, tall: Array, re: slice, im: slice) -> Array:
+    """Return the real matrices that multiply real and imaginary parts as `filters` multiply the slices."""
     xp = namespace(tall)
     if xp.isdtype(filters.dtype, "complex floating"):
         k, q, _ = filters.shape
         real, imaginary = xp.real(filters), xp.imag(filters)
         factor = xp.empty((k, 2 * q, 2 * q), dtype=real.dtype, device=device(filters))
-        re, im = slice(0, None, 2), slice(1, None, 2)
         factor[:, re, re] = factor[:, im, im] = real
         factor[:, re, im] = imaginary
         factor[:, im, re] = -imaginary

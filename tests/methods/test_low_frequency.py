@@ -4,18 +4,21 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensormvc import AGFT, FFT, GFT, TLRLF4MVC
+from tensormvc import AGFT, DCT, FFT, GFT, TLRLF4MVC, ViewFFT
 from tensormvc._executors import InMemory, Part, row_blocks
 from tensormvc._sample_random import SampleRandom
 from tensormvc._views import as_views
+from tensormvc.bases import make_basis
 from tensormvc.graphs import bkhk
 from tensormvc.methods._admm import run_admm
+from tensormvc.methods._coefficient_rows import coefficient_rows
 from tensormvc.methods._compressed import Compression, CoordinateBasis, basis_vectors, is_compressible, trimmed
 from tensormvc.methods._discrete_labels import _smallest_distinct, best_discrete_labels, discrete_labels
 from tensormvc.methods._kernel import fit_kernels, ridge_factor, ridge_root
 from tensormvc.methods._low_frequency import BetaSchedule, LowFrequencyCodes
 from tensormvc.methods._tlrlf4mvc import Problem, _standardise
 from tensormvc.metrics import ari
+from tensormvc.penalties import make_penalty
 
 from .. import textbook
 
@@ -268,6 +271,63 @@ def test_permuted_rows_have_permuted_iterates():
         return solver.consensus
 
     np.testing.assert_allclose(solve(order), solve(np.arange(40))[order], rtol=0, atol=1e-9)
+
+
+class Halved(DCT):
+    """A transform whose inverse is not its transpose."""
+
+    def _inverse(self, slices, out):
+        return super()._inverse(slices, out) / 2
+
+
+class Stretched(DCT):
+    """A transform that is not orthogonal, and its inverse."""
+
+    def _forward(self, tensor, out):
+        slices = super()._forward(tensor, out)
+        slices[0] *= 2
+        return slices
+
+    def _inverse(self, slices, out):
+        slices = slices.copy()
+        slices[0] /= 2
+        return super()._inverse(slices, out)
+
+
+@pytest.mark.parametrize("name", ["fft", "dct", "haar", "random", "gft-sim"])
+@pytest.mark.parametrize("n", [21, 32])
+def test_coefficients_have_the_same_iterates(backend, name, n):
+    features, labels, start = random_problem(0, n=n)
+    basis = make_basis(name).fit(as_views(features, canonical=False, keep_view_order=True), random_state=0)
+    f = indicators(labels, 3)
+    direct = Solver(features, f, basis, "nuclear", lam=0.1, gamma=0.002, start=start)
+    expected = run_admm(direct.step, BetaSchedule(0.5), max_iter=30, tol=0)
+
+    rows = coefficient_rows(basis, backend.array(f), 3)
+    factors = [rows.into(backend.array(part)) for part in factors_of(features, 0.1)]
+    assert len(factors[0]) == rows.n_rows == (n + 2 - n % 2 if name == "fft" else n)
+    spectral = InMemory(factors[0])
+    tensors = zip(
+        ("codes", *NAMES[1:]), (backend.array(array.transpose(0, 2, 1).copy()) for array in start), strict=True
+    )
+    spectral.hold(
+        factors=factors,
+        frequencies=rows.into(backend.array(f)),
+        **{key: rows.into(tensor) for key, tensor in tensors},
+    )
+    solver = LowFrequencyCodes(spectral, (3, 7), rows, make_penalty("nuclear"), gamma=0.002)
+    done = run_admm(solver.step, BetaSchedule(0.5), max_iter=30, tol=0)
+    for record, other in zip(done.history, expected.history, strict=True):
+        assert record.penalties == other.penalties
+        np.testing.assert_allclose(list(record.residuals.values()), list(other.residuals.values()), rtol=1e-9)
+    for key in ("consensus", "codes", "low_rank", "low_frequency"):
+        assert relative(backend.numpy(rows.back(spectral[key])), direct.rows[key]) < 1e-10
+
+
+@pytest.mark.parametrize("basis", [Halved(), Stretched(), ViewFFT(), AGFT(n_anchors=16), GFT(n_components=5)])
+def test_other_transforms_have_no_coefficients_to_work_on(basis):
+    views = as_views([np.random.default_rng(seed).normal(size=(40, 4)) for seed in range(3)])
+    assert coefficient_rows(basis.fit(views), np.empty((40, 1)), 3) is None
 
 
 @pytest.mark.parametrize("dependent", [False, True])

@@ -15,7 +15,8 @@ from array_api_compat import device
 
 from .._ops import Array, contiguous, is_tensor, namespace, placed, run_ranges, sum_of_squares, vectors_beside
 from ..bases._base import SampleModeBasis
-from ..shrinkage import low_rank_shrink, shrink_slices, shrink_views_first
+from ..shrinkage import low_rank_shrink, shrink_slices, shrink_stacked
+from ._coefficient_rows import CoefficientRows
 
 # Of the slices that are worked on together: they and what is made of them stay in the cache.
 _BLOCK_BYTES = 2**19
@@ -39,8 +40,8 @@ class RowShrinkage:
     ----------
     rows : executor
         What holds the tensors.
-    basis : fitted basis
-        Transform of a tensor (n, d, m).
+    basis : fitted basis, or CoefficientRows
+        Transform of a tensor (n, d, m), or that whose coefficients the rows are.
     penalty : penalty
         On the singular values of its slices.
     """
@@ -51,6 +52,9 @@ class RowShrinkage:
 
     def __call__(self, source: str, target: str, threshold: float) -> None:
         """Shrink the tensor `source` into the tensor `target`, by their names, with a threshold on singular values."""
+        if isinstance(self.basis, CoefficientRows):
+            self.basis.shrink(self.rows[source], self.penalty, threshold, out=self.rows[target])
+            return
         if isinstance(self.basis, SampleModeBasis):
             # The transposes of its slices have the same singular values.
             slices = self.basis.forward_rows(self.rows, source, out=self._work)
@@ -165,16 +169,19 @@ class SpectralFrame:
         block = max(1, n_bytes // (8 * m * self.n_parts * n))
         squares = xp.zeros((-(-n_slices // block) + 1, m), dtype=xp.float64, device=device(representation))
         representations, multipliers, low_ranks = map(self._slices, (representation, multiplier, low_rank))
+        # Of one view after the other, real and imaginary parts in turn.
+        parts = (slice(0, None, 2), slice(1, None, 2)) if self.n_parts == 2 else None
 
         def work(start: int, stop: int) -> None:
             for lo in range(start, stop, block):
                 here = slice(lo, min(lo + block, stop))
-                z, w, g = representations[:, :, here], multipliers[:, :, here], low_ranks[:, :, here]
+                z, w, g = representations[:, here], multipliers[:, here], low_ranks[:, here]
                 w *= decay
                 w += z
-                shrink_views_first(w, penalty, threshold, scales=self.scales[here], out=g)
+                stacked, room = (xp.permute_dims(some, (1, 0, 2)) for some in (w, g))
+                shrink_stacked(stacked, penalty, threshold, scales=self.scales[here], parts=parts, out=room)
                 w -= g
-                squares[lo // block] = _squares(z - g)
+                squares[lo // block] = _squares((z - g).reshape(m, -1))
 
         run_ranges(work, self.scales, block)
         rest = np.s_[:, self.n_parts * n_slices :]
@@ -185,10 +192,10 @@ class SpectralFrame:
         return xp.sqrt(xp.sum(squares, axis=0))
 
     def _slices(self, tensor: Array) -> Array:
-        """View the coefficients of a tensor as (m, parts, slices, n)."""
+        """View the coefficients of a tensor as (m · parts, slices, n)."""
         m, _, n = tensor.shape
         n_slices = self.scales.shape[0]
-        return tensor[:, : self.n_parts * n_slices].reshape(m, self.n_parts, n_slices, n)
+        return tensor[:, : self.n_parts * n_slices].reshape(m * self.n_parts, n_slices, n)
 
 
 def frame_of(basis: Any, like: Array, m: int) -> GivenFrame | SpectralFrame:

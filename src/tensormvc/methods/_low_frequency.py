@@ -68,8 +68,8 @@ class LowFrequencyCodes:
         precision. The consensus B̂ joins them as "consensus", (n, d).
     shape : tuple of int
         (m, d).
-    basis : fitted basis
-        Transform of the tensor (n, d, m).
+    basis : fitted basis, or CoefficientRows
+        Transform of the tensor (n, d, m), or that whose coefficients the rows are.
     penalty : penalty
         On the singular values of its slices.
     gamma : float

@@ -20,6 +20,7 @@ from .._views import Views
 from ..graphs import refuse_missing
 from ..penalties import Nuclear
 from ._base import POSITIVE, TensorClusterer
+from ._coefficient_rows import CoefficientRows, coefficient_rows
 from ._compressed import Compression, CoordinateBasis, hold_vectors, is_compressible, trimmed
 from ._discrete_labels import best_discrete_labels
 from ._kernel import Kernel, fit_kernels, ridge_factor, ridge_roots
@@ -190,7 +191,24 @@ class TLRLF4MVC(TensorClusterer):
             rows.full(name, m, _CODE_LENGTH)
         width = max(max(kernel.anchors.shape) for kernel in problem.kernels)
         rows.each(_begin, problem, width=max(rows.product_width(width), width // 4))
-        self._run_codes(rows, basis, m)
+        coefficients = None if rows.distributed else coefficient_rows(basis, rows["frequencies"], m)
+        if coefficients is None:
+            self._run_codes(rows, basis, m)
+        else:
+            self._solve_in_coefficients(rows, coefficients, m)
+
+    def _solve_in_coefficients(self, rows: Any, coefficients: CoefficientRows, m: int) -> None:
+        """Solve the same problem on the coefficients of the transform, which takes its place among the samples."""
+        names = "frequencies", "codes", "low_rank", "low_frequency"
+        factors = rows["factors"]
+        for v, part in enumerate(factors):
+            factors[v] = namespace(part).astype(coefficients.into(part), part.dtype, copy=False)
+        spectra = {name: coefficients.into(rows[name]) for name in names}
+        spectral = InMemory(spectra["codes"])
+        spectral.hold(factors=factors, **spectra)
+        rows.drop("factors", *names)
+        self._run_codes(spectral, coefficients, m)
+        rows.hold(**{name: coefficients.back(spectral[name]) for name in ("consensus", "codes")})
 
     def _solve_in_coordinates(self, rows: Any, basis: Any, problem: Problem) -> None:
         """Solve the same problem in coordinates, which are fewer than the samples, and expand the result."""
