@@ -213,6 +213,22 @@ def test_scale_is_no_matter_for_sparse_views_either():
     np.testing.assert_allclose(single.arrays[0].toarray(), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("canonical", [True, False])
+def test_single_precision_is_scaled_in_double(kind, canonical):
+    """As the graphs see it, a sample in single precision is that of the same values in double precision."""
+    dense = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32)
+    views = [kind(dense), dense.astype(np.float64)]
+    made = as_views(views, canonical=canonical, keep_view_order=True)
+    single, double = (part.toarray() if sp.issparse(part) else part for part in made.in_double())
+    assert made.arrays[0].dtype == np.float32
+    assert single.dtype == double.dtype == np.float64
+    np.testing.assert_allclose(single, double, rtol=1e-15)
+    assert np.abs(made.arrays[0] - single).max() > 1e-9
+    as_they_are = as_views(views, canonical=canonical, keep_view_order=True, unit=False).in_double()
+    np.testing.assert_array_equal(as_they_are[1], as_they_are[0].toarray() if kind is sp.csr_array else as_they_are[0])
+
+
 def test_a_missing_row_is_not_a_row_of_zeros():
     views = random_views(n=6)
     for view in views[1:]:

@@ -169,7 +169,9 @@ def gather_evidence(views: Views, normalisation: Any = "auto") -> Evidence:
         for view, name, wish, score in zip(views.names, chosen, asked, confirmed, strict=True)
     ]
     unit = tuple(NORMALISATIONS["unit"](part) for part in parts)
-    working = replace(views, arrays=unit, order=np.arange(views.n_samples), sample_ids=None)
+    working = replace(
+        views, arrays=unit, order=np.arange(views.n_samples), sample_ids=None, unscaled=(None,) * views.n_views
+    )
     return Evidence(working, parts, _weights(confirmed), choices)
 
 

@@ -106,6 +106,12 @@ def placed(array: Any, like: Array) -> Array:
     return xp.asarray(np.ascontiguousarray(array) if isinstance(array, np.ndarray) else array, device=device(like))
 
 
+def is_single(array: Any) -> bool:
+    """Whether an array is in single precision."""
+    # A type of PyTorch has no equal of NumPy's.
+    return str(array.dtype).endswith("float32")
+
+
 def in_double(array: Any) -> Any:
     """Return an array, or a CSR, as float64 where it is."""
     if is_sparse(array) or isinstance(array, np.ndarray):

@@ -27,6 +27,7 @@ from ._ops import (
     contiguous,
     in_double,
     is_array,
+    is_single,
     is_sparse,
     is_tensor,
     namespace,
@@ -137,6 +138,9 @@ class Views:
         Index of the samples as given, where the input had one.
     names : tuple of str
         Names of the views in working order.
+    unscaled : tuple of arrays or None
+        Of views in single precision, their rows as given, neither scaled nor in working order; None of others, and of
+        views on disk.
     """
 
     arrays: tuple[Any, ...]
@@ -146,6 +150,7 @@ class Views:
     missing: NDArray[np.bool_]
     sample_ids: NDArray[Any] | None
     names: tuple[str, ...]
+    unscaled: tuple[Any, ...]
 
     @property
     def n_samples(self) -> int:
@@ -172,7 +177,19 @@ class Views:
 
     def on_host(self) -> Views:
         """Return the same views in NumPy's arrays."""
-        return replace(self, arrays=tuple(on_host(array) for array in self.arrays))
+        unscaled = tuple(None if array is None else on_host(array) for array in self.unscaled)
+        return replace(self, arrays=tuple(on_host(array) for array in self.arrays), unscaled=unscaled)
+
+    def in_double(self) -> list[Any]:
+        """Return the arrays in float64.
+
+        Those of single precision are scaled anew, so that no rounding of unit lengths decides which of two samples at
+        nearly equal distances is the nearer one.
+        """
+        return [
+            in_double(array) if given is None else unit_rows(in_double(given), self.order)
+            for array, given in zip(self.arrays, self.unscaled, strict=True)
+        ]
 
     def to_given_order(self, rows: Any) -> Any:
         """Put rows that are in working order back into the order of the input."""
@@ -195,8 +212,7 @@ class Views:
     @property
     def single_precision(self) -> bool:
         """Whether all views are."""
-        # A type of PyTorch has no equal of NumPy's.
-        return all(str(array.dtype).endswith("float32") for array in self.arrays)
+        return all(map(is_single, self.arrays))
 
     def given(self, name: str) -> Any:
         """Return an array that the rows hold, in the order of the input and with NumPy."""
@@ -370,6 +386,9 @@ def as_views(
         missing=missing[order][:, view_order],
         sample_ids=ids,
         names=tuple(names[v] for v in view_order),
+        unscaled=tuple(
+            checked[v].values if unit and not lazy[v] and is_single(checked[v].values) else None for v in view_order
+        ),
     )
 
 

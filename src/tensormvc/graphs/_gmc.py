@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 
-from .._ops import parallel_ranges
+from .._ops import on_host, parallel_ranges
 from .._validation import check_memory
 from .._views import Views
 from ._knn import DistanceBlocks, SampleGraph, check_n_neighbors, refuse_missing, tie_margin
@@ -340,5 +340,5 @@ class GMCGraph(SampleGraph):
         if n_clusters is None:
             raise ValueError("the GMC graph needs the number of clusters: fit(views, n_clusters=...)")
         refuse_missing(views, "the GMC graph")
-        parts = list(views.on_host().arrays)
+        parts = [on_host(part) for part in views.in_double()]
         return gmc(parts, n_clusters, n_neighbors=self.n_neighbors, max_iter=self.max_iter).graph

@@ -9,7 +9,18 @@ import numpy as np
 from array_api_compat import device
 
 from .._executors import Part, row_work
-from .._ops import Array, cholesky, contiguous, in_double, inner, is_sparse, namespace, solve_lower, sum_of_squares
+from .._ops import (
+    Array,
+    cholesky,
+    contiguous,
+    in_double,
+    inner,
+    is_single,
+    is_sparse,
+    namespace,
+    solve_lower,
+    sum_of_squares,
+)
 from .._views import Views
 from ..graphs._anchors import anchors_of_rows
 from ..graphs._knn import TIE_ABSOLUTE, DistanceBlocks
@@ -51,7 +62,7 @@ class Kernel:
     def features(self, rows: Part) -> Array:
         """Return the similarities of some samples, in the type of their view."""
         xp = namespace(self.anchors)
-        dtype = xp.float32 if str(rows.views[self.view].dtype).endswith("float32") else xp.float64
+        dtype = xp.float32 if is_single(rows.views[self.view]) else xp.float64
         features = xp.astype(self.distances(rows), dtype, copy=False)
         with np.errstate(over="ignore", under="ignore"):
             features *= self.exponent
