@@ -3,6 +3,10 @@
 The solver of TLRLF4MVC. B_v are the codes of view v, B̂ the consensus; the tensor of all B_v is drawn to a low-rank copy
 C under a basis and to a low-frequency copy Y in the span of an orthonormal F. All work is local to the rows, but for
 products of the size of the features, of F and of the transform.
+
+The multiplier Q1 of the consensus has no mean over the views after any round, and Q3 of the low frequencies nothing in
+the span of F: they begin at zero, and a step of length 1.5 turns such a part p of them into −p/2. So B̂ is the mean of
+the B_v, Y is F Fᵀ B, and only the sum of Q1 and Q3 is kept.
 """
 
 from __future__ import annotations
@@ -56,7 +60,7 @@ class BetaSchedule:
 class LowFrequencyCodes:
     """The state of the loop, and one round of it.
 
-    Memory: four tensors (n, m, d) beside what is given, and the slices of one.
+    Memory: three tensors (n, m, d) beside what is given, and the slices of one.
 
     Parameters
     ----------
@@ -79,8 +83,8 @@ class LowFrequencyCodes:
     def __init__(self, rows: Any, shape: tuple[int, int], basis: Any, penalty: Any, *, gamma: float) -> None:
         m, d = shape
         self.rows, self.gamma = rows, gamma
-        # Of the consensus, the low-rank and the low-frequency copy: Q1, Q2, Q3.
-        for name in ("q1", "q2", "q3", "shifted"):
+        # Multipliers: Q1 + Q3, and Q2 of the low-rank copy.
+        for name in ("q13", "q2", "shifted"):
             rows.full(name, m, d)
         rows.full("consensus", d)
         self._width = m * d
@@ -103,7 +107,7 @@ class LowFrequencyCodes:
 
     def close(self) -> None:
         """Let go of all but the codes and their consensus."""
-        self.rows.drop("factors", "frequencies", "low_rank", "low_frequency", "q1", "q2", "q3", "shifted")
+        self.rows.drop("factors", "frequencies", "low_rank", "low_frequency", "q13", "q2", "shifted")
 
 
 def _coefficients(codes: Array, factors: list[Array]) -> list[Array]:
@@ -118,38 +122,34 @@ def _begin(rows: Part) -> list[Array]:
     return _coefficients(codes, rows.factors)
 
 
-@row_work(reads="factors frequencies low_rank low_frequency q2 q3", writes="codes consensus q1", sets="shifted")
+@row_work(reads="factors frequencies low_rank low_frequency q2", writes="codes consensus q13", sets="shifted")
 def _update_codes(rows: Part, coefficients: list[Array], betas: tuple[float, float, float]) -> list[Array]:
-    """Update B, B̂ and Q1, and what C needs; return squared changes and gaps, Fᵀ(B + Q3/β3), and BᵀA."""
+    """Update B, B̂ and Q1, and what C needs; return squared changes and gaps, FᵀB, and BᵀA."""
     beta1, beta2, beta3 = betas
-    codes, consensus, shifted, q1, q2, q3 = rows.codes, rows.consensus, rows.shifted, rows.q1, rows.q2, rows.q3
+    codes, consensus, q13, q2 = rows.codes, rows.consensus, rows.q13, rows.q2
     xp, factors = namespace(codes), rows.factors
-    new, share = (rows.room(name, codes.shape, codes) for name in ("new", "share"))
+    new, term = (rows.room(name, codes.shape, codes) for name in ("new", "term"))
     for v, part in enumerate(factors):
         new[: part.shape[0], v] = (coefficients[v] @ in_double(part).T).T
         new[part.shape[0] :, v] = 0
-    new += xp.multiply(rows.low_rank, beta2, out=share)
-    new += xp.multiply(rows.low_frequency, beta3, out=share)
+    new += xp.multiply(rows.low_rank, beta2, out=term)
+    new += xp.multiply(rows.low_frequency, beta3, out=term)
     new += (beta1 * consensus)[:, None]
-    for multiplier in (q1, q2, q3):
-        new -= multiplier
+    new -= q13
+    new -= q2
     new /= beta1 + beta2 + beta3 + 1
     codes -= new
     change = _squares(codes)
     codes[...] = new
-    share = xp.multiply(q1, 1 / beta1, out=share)
-    share += new
-    consensus[...] = xp.mean(share, axis=1)
-    gap = _ascend(q1, xp.subtract(new, consensus[:, None], out=share), beta1)
-    shifted = xp.multiply(q2, 1 / beta2, out=shifted)
+    consensus[...] = xp.mean(new, axis=1)
+    gap = _ascend(q13, xp.subtract(new, consensus[:, None], out=term), beta1)
+    shifted = xp.multiply(q2, 1 / beta2, out=rows.shifted)
     shifted += new
-    share = xp.multiply(q3, 1 / beta3, out=share)
-    share += new
-    spectrum = rows.frequencies.T @ xp.reshape(share, (share.shape[0], -1))
+    spectrum = rows.frequencies.T @ xp.reshape(new, (new.shape[0], -1))
     return [change, gap, spectrum, *_coefficients(new, factors)]
 
 
-@row_work(reads="codes low_rank frequencies", writes="q2 q3", sets="low_frequency")
+@row_work(reads="codes low_rank frequencies", writes="q13 q2", sets="low_frequency")
 def _update_copies(rows: Part, spectrum: Array, betas: tuple[float, float, float]) -> list[Array]:
     """Update Y, Q2 and Q3; return the squared gaps."""
     codes, low_frequency = rows.codes, rows.low_frequency
@@ -158,7 +158,7 @@ def _update_copies(rows: Part, spectrum: Array, betas: tuple[float, float, float
     room = rows.room("gap", codes.shape, codes)
     return [
         _ascend(multiplier, xp.subtract(codes, copy, out=room), beta)
-        for multiplier, copy, beta in ((rows.q2, rows.low_rank, betas[1]), (rows.q3, low_frequency, betas[2]))
+        for multiplier, copy, beta in ((rows.q2, rows.low_rank, betas[1]), (rows.q13, low_frequency, betas[2]))
     ]
 
 
