@@ -61,7 +61,7 @@ METHODS = {
     "TLSpNM": Method("TLSpNM", 1),
     "ASR-ETR": Method("ASRETR", 1),
     "ESTMC": Method("ESTMC", 1),
-    "TLRLF4MVC": Method("TLRLF4MVC", 1),
+    "TLRLF4MVC": Method("TLRLF4MVC", 2),
 }
 
 

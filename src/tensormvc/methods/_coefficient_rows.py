@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import device
 
 from .._ops import Array, in_double, is_tensor, namespace, placed, run_ranges
 from ..shrinkage import shrink_stacked
@@ -47,11 +48,14 @@ class CoefficientRows:
         """Return columns (n, …) in these coordinates, (rows, …)."""
         xp = namespace(columns)
         slices = self.basis.forward(xp.reshape(in_double(columns), (columns.shape[0], -1, 1)))[:, :, 0]
-        slices /= self.scales[:, None]
-        if self.n_parts == 2:
-            slices = xp.stack([xp.real(slices), xp.imag(slices)], axis=1)
-            slices[self._real, 1] = 0
-        return xp.reshape(slices, (self.n_rows, *columns.shape[1:]))
+        if self.n_parts == 1:
+            slices /= self.scales[:, None]
+            return xp.reshape(slices, (self.n_rows, *columns.shape[1:]))
+        rows = xp.empty((slices.shape[0], 2, slices.shape[1]), dtype=xp.float64, device=device(slices))
+        for i, part in enumerate((xp.real(slices), xp.imag(slices))):
+            xp.divide(part, self.scales[:, None], out=rows[:, i])
+        rows[self._real, 1] = 0
+        return xp.reshape(rows, (self.n_rows, *columns.shape[1:]))
 
     def back(self, rows: Array) -> Array:
         """Return what has these coordinates."""
