@@ -39,11 +39,14 @@ class TLRLF4MVC(TensorClusterer):
     Long and others, TPAMI 2025; with the transform of your choice. The random starts belong to the values of the
     samples, and the low-frequency basis is the cluster indicators of k-means, as the publication means it.
 
-    Memory: 8 bytes a sample, kernel anchor and view (4 for views in single precision), 64 × 64 bytes a sample and view,
-    and the basis. With "agft" and many samples, none of that: every iterate lies in the span of a few thousand columns,
-    in whose coordinates the rounds run, at a cost that does not depend on the number of samples. Then 1.5 KB a sample
-    for codes, graph and k-means (on a device another 8 bytes an anchor of the graph), and 16 bytes a feature; the
-    samples are read a few times, in blocks of rows, in O(n).
+    Memory: 8 bytes a sample, kernel anchor and view (4 for views in single precision), another 24 bytes a sample and
+    anchor of one view at the beginning, 64 × 64 bytes a sample and view, and the basis. Under an orthogonal transform
+    (all but "agft" and "fft-view") the rounds run on the coefficients, and transform nothing.
+
+    With "agft" and many samples it takes none of that: every iterate lies in the span of a few thousand columns, in
+    whose coordinates the rounds run, at a cost that does not depend on the number of samples. Then 1.5 KB a sample for
+    codes, graph and k-means (on a device another 8 bytes an anchor of the graph), and 16 bytes a feature; the samples
+    are read a few times, in blocks of rows, in O(n).
 
     Views on disk (`numpy.memmap`, and what `tensormvc.datasets.load_views` leaves there) stay there with "agft": the 16
     bytes a feature are then in temporary files, in the folder that ``TMPDIR`` names. Views of Dask are worked on where
