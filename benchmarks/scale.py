@@ -62,7 +62,8 @@ def per_round(method, basis, n):
             # In coordinates: the factors are triangular, one view longer than the other.
             rows = sum(columns - v * a for v in range(m))
             return 4 * rows * a * c + 4 * GRAPH_ANCHORS**2 * c * m, 8 * (rows * a + 16 * columns * c * m)
-        return 4 * n * a * c * m + transforms(n, c * m, basis), 8 * n * m * (a + 16 * c)
+        # On the coefficients of an orthogonal transform.
+        return 4 * n * a * c * m + (transforms(n, c * m, basis) if basis == "agft" else 0), 8 * n * m * (a + 14 * c)
     # Z, the residual and the anchors: a product n × d × l each.
     width = N_LATENT * m
     return 6 * n * d * width + transforms(n, width, basis), 8 * n * (2 * d * m + 8 * width)

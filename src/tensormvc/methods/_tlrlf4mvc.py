@@ -201,7 +201,7 @@ class TLRLF4MVC(TensorClusterer):
             self._solve_in_coefficients(rows, coefficients, m)
 
     def _solve_in_coefficients(self, rows: Any, coefficients: CoefficientRows, m: int) -> None:
-        """Solve the same problem on the coefficients of the transform, which takes its place among the samples."""
+        """Solve the same problem on the coefficients of the transform, and bring the result back."""
         names = "frequencies", "codes", "low_rank", "low_frequency"
         factors = rows["factors"]
         for v, part in enumerate(factors):
