@@ -1,10 +1,12 @@
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import tensormvc as tm
-from tensormvc.bench._cells import cells, first_jobs
+from tensormvc.bench._cells import cells, first_jobs, n_later
 from tensormvc.bench._data import _digest, default_folder, load
 from tensormvc.bench._fit import evaluate
 from tensormvc.bench._methods import METHODS, TRANSFORMS, timed
@@ -214,6 +216,16 @@ def test_the_outlook_counts_what_the_screening_will_keep(tiny, tiny_results, tmp
     after = plan_outlook(plan, tiny_results)
     assert after.n_done == after.n_fits
     assert after.n_fits <= before.n_fits  # a setting that is kept may be the default, which runs anyway
+
+    # One fit is lacking: what the other cells need after their screening is known, and there.
+    wanted = cells(plan, {data.name: load(data, None).facts for data in plan.datasets})
+    tried = next(cell for cell in wanted if n_later(plan, cell))
+    lacking = tmp_path / "lacking.sqlite"
+    shutil.copy(tiny_results, lacking)
+    with closing(sqlite3.connect(lacking)) as connection, connection:
+        connection.execute("DELETE FROM results WHERE key = ?", (tried.job(tried.grid[0], plan.seed).key,))
+    ahead = plan_outlook(plan, lacking)
+    assert 1 <= ahead.n_fits - ahead.n_done <= 1 + n_later(plan, tried)
 
 
 def is_at_work(process, results):

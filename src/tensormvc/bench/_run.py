@@ -186,14 +186,15 @@ def outlook(plan: Plan, wanted: Sequence[Cell], store: Store, retry_before: floa
     """Return how far a plan is."""
     finished, seconds = store.finished(retry_before=retry_before), store.seconds()
     first = first_jobs(plan, list(wanted))
-    later: list[Job] = []
+    screened: list[Cell] = []
     unknown: Counter[tuple[str, str, str]] = Counter()
     if plan.screen_trials is not None:
-        if count_keys(first, finished) == len(first):
-            later = later_jobs(plan, list(wanted), store.accuracies().get)
-        else:
-            for cell in wanted:
+        for cell in wanted:
+            if all(job.key in finished for job in first_jobs(plan, [cell])):
+                screened.append(cell)
+            else:
                 unknown[cell.dataset, cell.method, cell.transform] += n_later(plan, cell)
+    later = later_jobs(plan, screened, store.accuracies().get)
     jobs = list({job.key: job for job in [*first, *later]}.values())
     n_done = count_keys(jobs, finished)
     by_group: dict[tuple[str, ...], list[float]] = defaultdict(list)
