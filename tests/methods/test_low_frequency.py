@@ -304,7 +304,7 @@ def test_coefficients_have_the_same_iterates(backend, name, n):
     direct = Solver(features, f, basis, "nuclear", lam=0.1, gamma=0.002, start=start)
     expected = run_admm(direct.step, BetaSchedule(0.5), max_iter=30, tol=0)
 
-    rows = coefficient_rows(basis, backend.array(f), 3)
+    rows = coefficient_rows(basis, backend.array(f), 3, in_turn=True)
     factors = [rows.into(backend.array(part)) for part in factors_of(features, 0.1)]
     assert len(factors[0]) == rows.n_rows == (n + 2 - n % 2 if name == "fft" else n)
     spectral = InMemory(factors[0])
@@ -328,7 +328,7 @@ def test_coefficients_have_the_same_iterates(backend, name, n):
 @pytest.mark.parametrize("basis", [Halved(), Stretched(), ViewFFT(), AGFT(n_anchors=16), GFT(n_components=5)])
 def test_other_transforms_have_no_coefficients_to_work_on(basis):
     views = as_views([np.random.default_rng(seed).normal(size=(40, 4)) for seed in range(3)])
-    assert coefficient_rows(basis.fit(views), np.empty((40, 1)), 3) is None
+    assert coefficient_rows(basis.fit(views), np.empty((40, 1)), 3, in_turn=True) is None
 
 
 @pytest.mark.parametrize("dependent", [False, True])

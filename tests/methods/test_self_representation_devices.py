@@ -80,7 +80,7 @@ def test_a_device_with_little_room_takes_blocks(backend, method, name, monkeypat
     parts = list(as_views(data(), canonical=False, keep_view_order=True).arrays)
     host, _ = run(parts, name, method)
     monkeypatch.setattr("tensormvc.methods._self_representation._DEVICE_ROOM_BYTES", 50_000)
-    monkeypatch.setattr("tensormvc.methods._frame._DEVICE_BLOCK_BYTES", 20_000)
+    monkeypatch.setattr("tensormvc.methods._coefficient_rows._DEVICE_BLOCK_BYTES", 20_000)
     ours, _ = run([backend.array(part) for part in parts], name, method)
     assert ours._width < 60
     assert relative(backend.numpy(ours.representation), host.representation) < 1e-9

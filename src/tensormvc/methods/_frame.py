@@ -1,9 +1,7 @@
-"""The samples in the coordinates of a transform along them, in which the transform itself costs nothing.
+"""Low-rank shrinkage inside a loop: of rows that an executor holds, and of n × n tensors in a frame.
 
-The Fourier, cosine, Haar, random and graph transforms are orthogonal but for a factor. A loop whose other steps act on
-the second index of the tensor can therefore run on the coefficients, and never transform at all.
-
-A tensor is views-first here, (m, rows, n): row by row in memory, and a product with one view is one matrix product.
+A frame is the coordinates in which the samples, the first index of such a tensor, are kept. The tensor is views-first,
+(m, rows, n): row by row in memory, and a product with one view is one matrix product.
 """
 
 from __future__ import annotations
@@ -13,17 +11,17 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from .._ops import Array, contiguous, is_tensor, namespace, placed, run_ranges, sum_of_squares, vectors_beside
+from .._ops import Array, contiguous, namespace, run_ranges, sum_of_squares
 from ..bases._base import SampleModeBasis
 from ..shrinkage import low_rank_shrink, shrink_slices, shrink_stacked
-from ._coefficient_rows import CoefficientRows
-
-# Of the slices that are worked on together: they and what is made of them stay in the cache.
-_BLOCK_BYTES = 2**19
-# A GPU wants many.
-_DEVICE_BLOCK_BYTES = 512 * 2**20
-# How far from orthogonal the rounding of a transform may be.
-_ORTHOGONAL = 1e-11
+from ._coefficient_rows import (
+    ORTHOGONAL,
+    CoefficientRows,
+    CompletedRows,
+    coefficient_rows,
+    completed_rows,
+    slices_at_once,
+)
 
 
 def shrink(tensor: Any, basis: Any, penalty: Any, threshold: float, out: Any, work: Any) -> tuple[Any, Any]:
@@ -123,25 +121,13 @@ class SpectralFrame:
 
     Parameters
     ----------
-    matrix : array of shape (rows, n)
-        With orthonormal rows, but for such as are zero.
-    n_parts : int
-        1 for real slices, 2 for complex ones.
-    scales : array of shape (n_slices,)
-        How much longer the transform's own coefficients are.
+    coordinates : CoefficientRows or CompletedRows
+        The coordinates.
     """
 
-    def __init__(self, matrix: Array, n_parts: int, scales: Array) -> None:
-        self.matrix, self.n_parts, self.scales = matrix, n_parts, scales
-        self.n_rows = matrix.shape[0]
-
-    def into(self, columns: Array) -> Array:
-        """Return columns (n, p) in these coordinates, (rows, p)."""
-        return self.matrix @ columns
-
-    def back(self, rows: Array) -> Array:
-        """Return what has these coordinates."""
-        return self.matrix.T @ rows
+    def __init__(self, coordinates: CoefficientRows | CompletedRows) -> None:
+        self.into, self.back = coordinates.into, coordinates.back
+        self.n_rows, self.n_parts, self.scales = coordinates.n_rows, coordinates.n_parts, coordinates.scales
 
     def shrinks_to_zero(self, energies: Array, penalty: Any, threshold: float) -> bool:
         """Whether nothing can be left of a tensor, from the sums of squares of its rows over the views."""
@@ -149,7 +135,7 @@ class SpectralFrame:
         n_slices = self.scales.shape[0]
         squares = xp.sum(energies[: self.n_parts * n_slices].reshape(self.n_parts, n_slices), axis=0)
         # No singular value is larger than the Frobenius norm.
-        return not bool(xp.any(penalty.prox(self.scales * xp.sqrt(squares) * (1 + _ORTHOGONAL), threshold) > 0))
+        return not bool(xp.any(penalty.prox(self.scales * xp.sqrt(squares) * (1 + ORTHOGONAL), threshold) > 0))
 
     def shrink(
         self,
@@ -165,8 +151,7 @@ class SpectralFrame:
         xp = namespace(representation)
         m, _, n = representation.shape
         n_slices = self.scales.shape[0]
-        n_bytes = _DEVICE_BLOCK_BYTES if is_tensor(representation) else _BLOCK_BYTES
-        block = max(1, n_bytes // (8 * m * self.n_parts * n))
+        block = slices_at_once(representation, m * self.n_parts * n)
         squares = xp.zeros((-(-n_slices // block) + 1, m), dtype=xp.float64, device=device(representation))
         representations, multipliers, low_ranks = map(self._slices, (representation, multiplier, low_rank))
         # Of one view after the other, real and imaginary parts in turn.
@@ -210,44 +195,8 @@ def frame_of(basis: Any, like: Array, m: int) -> GivenFrame | SpectralFrame:
     m : int
         Number of views.
     """
-    n = like.shape[0]
-    given = GivenFrame(basis, n)
-    # Any tensor will do, but for one whose transforms along the samples and along the views have equal shapes.
-    probe = placed(np.random.default_rng(0).standard_normal((n, m + 1, m)), like)
-    xp = namespace(probe)
-    slices = basis.forward(probe)
-    if tuple(slices.shape[1:]) != tuple(probe.shape[1:]):
-        return given
-    own = basis.forward(xp.eye(n, dtype=xp.float64, device=device(probe))[:, :, None])[:, :, 0]
-    lengths = xp.linalg.vector_norm(own, axis=1)
-    if not bool(xp.all(lengths > 0)):
-        return given
-    scales = lengths / placed(np.sqrt(np.asarray(basis.slice_weights_, dtype=np.float64)), like)
-    own /= scales[:, None]
-    is_complex = xp.isdtype(own.dtype, "complex floating")
-    matrix = xp.concat([xp.real(own), xp.imag(own)]) if is_complex else xp.asarray(own, copy=True)
-    # Imaginary parts of slices that are real.
-    matrix[sum_of_squares(matrix) < 0.5] = 0
-    kept = xp.any(matrix != 0, axis=1)
-    rotated = xp.tensordot(matrix, probe, axes=1)
-    coefficients = slices / scales[:, None, None]
-    if is_complex:
-        coefficients = xp.concat([xp.real(coefficients), xp.imag(coefficients)])
-    if not (
-        _close(matrix @ matrix.T, xp.diag(xp.astype(kept, xp.float64)))
-        and _close(coefficients, rotated)
-        and _close(basis.inverse(slices), xp.tensordot(matrix.T, rotated, axes=1))
-    ):
-        return given
-    if int(xp.sum(kept)) < n:
-        if is_complex:
-            return given
-        matrix = xp.concat([matrix, vectors_beside(matrix.T).T])
-    return SpectralFrame(matrix, 2 if is_complex else 1, scales)
-
-
-def _close(array: Array, other: Array) -> bool:
-    return bool(namespace(array).max(abs(array - other)) < _ORTHOGONAL)
+    found = coefficient_rows(basis, like, m, in_turn=False) or completed_rows(basis, like, m)
+    return GivenFrame(basis, like.shape[0]) if found is None else SpectralFrame(found)
 
 
 def _squares(tensor: Array) -> Array:

@@ -194,7 +194,7 @@ class TLRLF4MVC(TensorClusterer):
             rows.full(name, m, _CODE_LENGTH)
         width = max(max(kernel.anchors.shape) for kernel in problem.kernels)
         rows.each(_begin, problem, width=max(rows.product_width(width), width // 4))
-        coefficients = None if rows.distributed else coefficient_rows(basis, rows["frequencies"], m)
+        coefficients = None if rows.distributed else coefficient_rows(basis, rows["frequencies"], m, in_turn=True)
         if coefficients is None:
             self._run_codes(rows, basis, m)
         else:
