@@ -217,6 +217,14 @@ def test_page(made):
     assert float(first[0][1].text) == 1.0
 
 
+def test_results_that_no_plan_needs_are_not_counted(made):
+    """Such as those of an earlier revision of a method, which stay in the file."""
+    other = next(iter(made.rows.values()))
+    more = PlanResults(made.plan, made.command, made.facts, made.cells, {**made.rows, "old": other})
+    for results in (made, more):
+        assert f"Environment of {made.n_fits} fits" in results_page("made.sqlite", [results])
+
+
 def test_latex(made):
     text = latex(made)
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 4

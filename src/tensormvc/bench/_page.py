@@ -374,7 +374,7 @@ def _protocol(plans: Sequence[PlanResults]) -> list[Html]:
             "lrrll",
         )
     ]
-    rows = {key: row for results in plans for key, row in results.rows.items()}
+    rows = {key: results.rows[key] for results in plans for key in results.keys & results.rows.keys()}
     environments = Counter(json.dumps(row.environment, sort_keys=True) for row in rows.values())
     body += [
         table(

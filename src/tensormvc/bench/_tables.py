@@ -75,7 +75,7 @@ class Selected:
 
 @dataclass(frozen=True)
 class PlanResults:
-    """A plan with what the file holds of it."""
+    """A plan with what the file holds, of it and of others."""
 
     plan: Plan
     command: str
@@ -89,14 +89,19 @@ class PlanResults:
         return {key: row.outcome.metrics["ACC"] for key, row in self.rows.items() if row.outcome.metrics is not None}
 
     @cached_property
-    def n_fits(self) -> int:
-        """Fits that the plan needs, as far as is known."""
-        return len(all_jobs(self.plan, list(self.cells), self.accuracies.get))
+    def keys(self) -> set[str]:
+        """Keys of the fits that the plan needs, as far as is known."""
+        return {job.key for job in all_jobs(self.plan, list(self.cells), self.accuracies.get)}
 
-    @cached_property
+    @property
+    def n_fits(self) -> int:
+        """How many these are."""
+        return len(self.keys)
+
+    @property
     def n_missing(self) -> int:
         """Fits that are not in the file."""
-        return sum(job.key not in self.rows for job in all_jobs(self.plan, list(self.cells), self.accuracies.get))
+        return len(self.keys - self.rows.keys())
 
     @cached_property
     def failures(self) -> list[tuple[Cell, str, int]]:

@@ -62,8 +62,9 @@ class TLRLF4MVC(TensorClusterer):
         Ridge of the kernel regression. The larger, the smoother the codes are as functions of the samples. This default
         and the next two were found together, without classes (docs/defaults.md).
     gamma : float, default=1.0
-        Weight of the low rank. The larger, the more the views must agree; beyond about 3 nothing is left of the
-        low-rank copy, and the basis has no say.
+        Weight of the low rank. The larger, the more the views must agree, up to where nothing is left of the low-rank
+        copy and the basis has no say. With the default that is so on much data before the codes come to rest: the
+        low rank did worse, without classes, wherever it stayed (docs/defaults.md).
     mu_max : float, default=0.1
         Cap of the penalty that ties the codes to the clusters of k-means. The larger, the more the result keeps to
         them.
