@@ -48,7 +48,8 @@ STAGES = {
     "loop: columns": [(square_solver.SelfRepresentation, "_update_columns")],
     "loop: rows": [(solver, "_update_rows"), (solver, "_finish_rows")],
     "loop: polar factors": [(solver, "polar_factor")],
-    "loop: transforms": [(_base.SampleModeBasis, "forward"), (_base.SampleModeBasis, "inverse")],
+    # In the loop, or before and after one in coordinates.
+    "transforms": [(_base.SampleModeBasis, "forward"), (_base.SampleModeBasis, "inverse")],
     "loop: slices": [
         (frame.RowShrinkage, "__call__"),
         (frame.SpectralFrame, "shrink"),

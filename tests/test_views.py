@@ -220,13 +220,28 @@ def test_single_precision_is_scaled_in_double(kind, canonical):
     dense = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32)
     views = [kind(dense), dense.astype(np.float64)]
     made = as_views(views, canonical=canonical, keep_view_order=True)
-    single, double = (part.toarray() if sp.issparse(part) else part for part in made.in_double())
+    single, double = (part.toarray() if sp.issparse(part) else part for part in map(made.in_double, range(2)))
     assert made.arrays[0].dtype == np.float32
     assert single.dtype == double.dtype == np.float64
     np.testing.assert_allclose(single, double, rtol=1e-15)
     assert np.abs(made.arrays[0] - single).max() > 1e-9
-    as_they_are = as_views(views, canonical=canonical, keep_view_order=True, unit=False).in_double()
-    np.testing.assert_array_equal(as_they_are[1], as_they_are[0].toarray() if kind is sp.csr_array else as_they_are[0])
+    as_they_are = as_views(views, canonical=canonical, keep_view_order=True, unit=False)
+    part = as_they_are.in_double(0)
+    np.testing.assert_array_equal(part.toarray() if sp.issparse(part) else part, as_they_are.in_double(1))
+
+
+def test_missing_rows_and_rows_on_disk_are_scaled_in_double_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("tensormvc._views.LAZY_BYTES", 0)
+    dense = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32)
+    dense[4] = np.nan
+    file = np.memmap(tmp_path / "view", dtype=np.float32, mode="w+", shape=dense.shape)
+    file[...] = dense
+    full = np.random.default_rng(1).normal(size=(30, 3))
+    expected = as_views([dense.astype(np.float64), full], canonical=False, keep_view_order=True)
+    for given_ in (dense, file):
+        made = as_views([given_, full], canonical=False, keep_view_order=True, keep_on_disk=True)
+        np.testing.assert_allclose(made.in_double(0), expected.arrays[0], rtol=1e-15)
+        assert not made.in_double(0)[4].any()
 
 
 def test_a_missing_row_is_not_a_row_of_zeros():

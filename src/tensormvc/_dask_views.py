@@ -189,7 +189,7 @@ def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> Distribut
         missing=np.zeros((0, len(parts)), dtype=bool),
         sample_ids=None,
         names=tuple(names[v] for v in view_order),
-        unscaled=(None,) * len(parts),
+        as_given=(None,) * len(parts),
         client=client,
         executor=executor,
         feature_counts=tuple(widths),

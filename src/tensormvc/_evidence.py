@@ -170,7 +170,7 @@ def gather_evidence(views: Views, normalisation: Any = "auto") -> Evidence:
     ]
     unit = tuple(NORMALISATIONS["unit"](part) for part in parts)
     working = replace(
-        views, arrays=unit, order=np.arange(views.n_samples), sample_ids=None, unscaled=(None,) * views.n_views
+        views, arrays=unit, order=np.arange(views.n_samples), sample_ids=None, as_given=(None,) * views.n_views
     )
     return Evidence(working, parts, _weights(confirmed), choices)
 

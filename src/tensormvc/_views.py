@@ -138,9 +138,8 @@ class Views:
         Index of the samples as given, where the input had one.
     names : tuple of str
         Names of the views in working order.
-    unscaled : tuple of arrays or None
-        Of views in single precision, their rows as given, neither scaled nor in working order; None of others, and of
-        views on disk.
+    as_given : tuple
+        The views as they came in, of those in single precision whose rows were scaled; None of the others.
     """
 
     arrays: tuple[Any, ...]
@@ -150,7 +149,7 @@ class Views:
     missing: NDArray[np.bool_]
     sample_ids: NDArray[Any] | None
     names: tuple[str, ...]
-    unscaled: tuple[Any, ...]
+    as_given: tuple[Any, ...]
 
     @property
     def n_samples(self) -> int:
@@ -177,19 +176,21 @@ class Views:
 
     def on_host(self) -> Views:
         """Return the same views in NumPy's arrays."""
-        unscaled = tuple(None if array is None else on_host(array) for array in self.unscaled)
-        return replace(self, arrays=tuple(on_host(array) for array in self.arrays), unscaled=unscaled)
+        return replace(self, arrays=tuple(on_host(array) for array in self.arrays))
 
-    def in_double(self) -> list[Any]:
-        """Return the arrays in float64.
+    def in_double(self, v: int) -> Any:
+        """Return an array in float64.
 
-        Those of single precision are scaled anew, so that no rounding of unit lengths decides which of two samples at
+        One of single precision is scaled anew, so that no rounding of unit lengths decides which of two samples at
         nearly equal distances is the nearer one.
         """
-        return [
-            in_double(array) if given is None else unit_rows(in_double(given), self.order)
-            for array, given in zip(self.arrays, self.unscaled, strict=True)
-        ]
+        array, given = self.arrays[v], self.as_given[v]
+        if given is None:
+            return in_double(array)
+        values = floating(given[:]) if _is_on_disk(given) else given
+        checked = _check_view(values, self.names[v], array.device if is_tensor(array) else None)
+        made = unit_rows(checked.values, self.order, double=True)
+        return made if is_tensor(array) else on_host(made)
 
     def to_given_order(self, rows: Any) -> Any:
         """Put rows that are in working order back into the order of the input."""
@@ -386,9 +387,7 @@ def as_views(
         missing=missing[order][:, view_order],
         sample_ids=ids,
         names=tuple(names[v] for v in view_order),
-        unscaled=tuple(
-            checked[v].values if unit and not lazy[v] and is_single(checked[v].values) else None for v in view_order
-        ),
+        as_given=tuple(parts[v] if unit and is_single(checked[v]) else None for v in view_order),
     )
 
 
@@ -709,8 +708,8 @@ def _ordered_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
     return part if order is None else part[placed(order, part) if is_tensor(part) else order]
 
 
-def unit_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
-    """Return the rows in an order, each scaled to unit length; zero rows stay zero."""
+def unit_rows(part: Any, order: NDArray[np.intp] | None, *, double: bool = False) -> Any:
+    """Return the rows in an order, each scaled to unit length, in their own type or in float64; zero rows stay zero."""
     if is_sparse(part):
         part = part[order] if order is not None else part.copy()
         entries = np.diff(part.indptr)
@@ -719,10 +718,12 @@ def unit_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
         scaled = part.data / np.repeat(np.where(largest > 0, largest, 1), entries)
         rows = np.repeat(np.arange(part.shape[0]), entries)
         lengths = np.sqrt(np.bincount(rows, weights=scaled**2, minlength=part.shape[0]))
-        part.data = (scaled / np.repeat(np.where(lengths > 0, lengths, 1), entries)).astype(part.dtype)
+        part.data = (scaled / np.repeat(np.where(lengths > 0, lengths, 1), entries)).astype(
+            np.float64 if double else part.dtype
+        )
         return part
     xp = namespace(part)
-    unit = xp.empty_like(part)
+    unit = xp.empty_like(part, dtype=xp.float64 if double else part.dtype)
     order = None if order is None else placed(order, part)
 
     def work(start: int, stop: int) -> None:
@@ -734,7 +735,7 @@ def unit_rows(part: Any, order: NDArray[np.intp] | None) -> Any:
             block = block / xp.where(largest > 0, largest, xp.ones_like(largest))
             lengths = xp.sqrt(sum_of_squares(block))[:, None]
             unit[rows] = xp.astype(
-                block / xp.where(lengths > 0, lengths, xp.ones_like(lengths)), part.dtype, copy=False
+                block / xp.where(lengths > 0, lengths, xp.ones_like(lengths)), unit.dtype, copy=False
             )
 
     step = max(1, (_DEVICE_BLOCK if is_tensor(part) else _BLOCK) // part.shape[1])

@@ -1,17 +1,21 @@
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 
-from tensormvc import AGFT, DCT, FFT, GFT, TLRLF4MVC, ViewFFT
+from tensormvc import AGFT, DCT, FFT, GFT, TLRLF4MVC, TSVDMVC, TLSpNM, ViewFFT
 from tensormvc._executors import InMemory, Part, row_blocks
 from tensormvc._sample_random import SampleRandom
 from tensormvc._views import as_views
 from tensormvc.bases import make_basis
+from tensormvc.datasets import load_digits_views
 from tensormvc.graphs import bkhk
 from tensormvc.methods._admm import run_admm
-from tensormvc.methods._coefficient_rows import coefficient_rows
+from tensormvc.methods._coefficient_rows import CoefficientRows, coefficient_rows
 from tensormvc.methods._compressed import Compression, CoordinateBasis, basis_vectors, is_compressible, trimmed
 from tensormvc.methods._discrete_labels import _smallest_distinct, best_discrete_labels, discrete_labels
 from tensormvc.methods._kernel import fit_kernels, ridge_factor, ridge_root
@@ -329,6 +333,68 @@ def test_coefficients_have_the_same_iterates(backend, name, n):
 def test_other_transforms_have_no_coefficients_to_work_on(basis):
     views = as_views([np.random.default_rng(seed).normal(size=(40, 4)) for seed in range(3)])
     assert coefficient_rows(basis.fit(views), np.empty((40, 1)), 3, in_turn=True) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("basis", ["fft", "gft-sum"])
+def test_the_estimator_runs_on_coefficients(monkeypatch, basis, dtype):
+    views, _ = load_digits_views(61)
+    views = [view.astype(dtype) for view in views]
+    found = []
+
+    def recorded(*args, **options):
+        found.append(coefficient_rows(*args, **options))
+        return found[-1]
+
+    fits = []
+    for how in (recorded, lambda *args, **options: None):
+        monkeypatch.setattr("tensormvc.methods._tlrlf4mvc.coefficient_rows", how)
+        # So that the low-rank copy stays.
+        model = TLRLF4MVC(10, basis=basis, gamma=0.01, max_iter=30, tol=0.0, keep="all", random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fits.append(model.fit(views))
+    assert isinstance(found[0], CoefficientRows)
+    ours, direct = fits
+    tolerance = 1e-9 if dtype == np.float64 else 1e-4
+    assert relative(ours.representation_, direct.representation_) < tolerance
+    assert relative(ours.embedding_, direct.embedding_) < tolerance
+    for record, other in zip(ours.history_, direct.history_, strict=True):
+        np.testing.assert_allclose(
+            list(record.residuals.values()), list(other.residuals.values()), rtol=10 * tolerance, atol=tolerance
+        )
+    np.testing.assert_array_equal(ours.labels_, direct.labels_)
+
+
+class Mixed:
+    """A stranger's basis: orthogonal along the samples, and along the three views, which it needs all of."""
+
+    adapts_to_data = False
+
+    def fit(self, views, *, n_clusters=None, random_state=None, sample_graph=None):
+        self._dct = DCT().fit(views)
+        self._turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+        self.slice_weights_ = self._dct.slice_weights_
+        return self
+
+    def forward(self, tensor):
+        return self._dct.forward(tensor @ self._turn)
+
+    def inverse(self, slices):
+        return self._dct.inverse(slices) @ self._turn.T
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("method", [TLRLF4MVC, TSVDMVC, TLSpNM])
+def test_a_strangers_basis_is_left_to_itself(method):
+    """Turned views have the singular values of the views, so that the result is that of the transform alone."""
+    views, _ = load_digits_views(60)
+    options = {"max_iter": 20, "random_state": 0, "keep": "all"}
+    # Both in the order given: neither comes from the data.
+    expected = method(10, basis=DCT(), **options).fit(views[:3])
+    ours = method(10, basis=Mixed(), **options).fit(views[:3])
+    assert relative(ours.representation_, expected.representation_) < 1e-9
+    np.testing.assert_array_equal(ours.labels_, expected.labels_)
 
 
 @pytest.mark.parametrize("dependent", [False, True])

@@ -76,6 +76,19 @@ def test_labels_are_those_in_memory(name, write, tmp_path, small_blocks):
     np.testing.assert_allclose(fitted.embedding_, expected.embedding_, atol=1e-6)
 
 
+@pytest.mark.parametrize("write", [in_npy, in_hdf5])
+def test_graphs_in_single_precision_are_those_in_memory(write, tmp_path, small_blocks):
+    """Rows at unit length are rounded on disk as they are in memory; a graph is of the values before that."""
+    views = data(300, np.float32)
+    mapped = as_views(write(views, tmp_path), keep_on_disk=True)
+    assert all(map(is_on_disk, mapped.arrays))
+    for v, part in enumerate(as_views([view.astype(np.float64) for view in views]).arrays):
+        np.testing.assert_array_equal(np.sort(mapped.in_double(v), axis=0), np.sort(part, axis=0))
+    basis = tm.GFT().fit(mapped)
+    expected = tm.GFT().fit(as_views(views))
+    np.testing.assert_array_equal(basis.eigenvalues_, expected.eigenvalues_)
+
+
 @quiet
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_single_precision_and_views_in_memory_beside_those_on_disk(name, tmp_path, small_blocks):

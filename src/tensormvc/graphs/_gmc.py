@@ -340,5 +340,5 @@ class GMCGraph(SampleGraph):
         if n_clusters is None:
             raise ValueError("the GMC graph needs the number of clusters: fit(views, n_clusters=...)")
         refuse_missing(views, "the GMC graph")
-        parts = [on_host(part) for part in views.in_double()]
+        parts = [on_host(views.in_double(v)) for v in range(views.n_views)]
         return gmc(parts, n_clusters, n_neighbors=self.n_neighbors, max_iter=self.max_iter).graph

@@ -218,7 +218,7 @@ class SimGraph(SampleGraph):
 
     def _build(self, views: Views, n_clusters: int | None) -> sp.csr_array:
         refuse_missing(views, "SimGraph")
-        return knn_graph(views.in_double(), self.n_neighbors)
+        return knn_graph([views.in_double(v) for v in range(views.n_views)], self.n_neighbors)
 
 
 class SumGraph(SampleGraph):
@@ -252,7 +252,8 @@ class SumGraph(SampleGraph):
     def _build(self, views: Views, n_clusters: int | None) -> sp.csr_array:
         n = views.n_samples
         total = sp.csr_array((n, n))
-        for array, missing in zip(views.in_double(), views.missing.T, strict=True):
+        for v, missing in enumerate(views.missing.T):
+            array = views.in_double(v)
             present = np.flatnonzero(~missing)
             if len(present) <= self.n_neighbors and missing.any():
                 raise ValueError(f"a view has only {len(present)} samples that are not missing: lower n_neighbors")

@@ -13,6 +13,7 @@ import numpy as np
 from array_api_compat import device
 
 from .._ops import Array, in_double, is_tensor, namespace, placed, run_ranges, vectors_beside
+from ..bases._base import SampleModeBasis
 from ..shrinkage import shrink_stacked
 
 # Of the slices that are worked on together: they and what is made of them stay in the cache.
@@ -50,19 +51,14 @@ class CoefficientRows:
     def into(self, columns: Array) -> Array:
         """Return columns (n, …) in these coordinates, (rows, …)."""
         xp = namespace(columns)
-        slices = self.basis.forward(xp.reshape(in_double(columns), (columns.shape[0], -1, 1)))
-        return xp.reshape(self.from_slices(slices[:, :, 0]), (self.n_rows, *columns.shape[1:]))
-
-    def from_slices(self, slices: Array) -> Array:
-        """Return the rows (rows, p) of slices (K, p)."""
-        xp = namespace(slices)
+        slices = self.basis.forward(xp.reshape(in_double(columns), (columns.shape[0], -1, 1)))[:, :, 0]
         rows = xp.empty((self.n_rows, slices.shape[1]), dtype=xp.float64, device=device(slices))
         numbers = (xp.real(slices), xp.imag(slices)) if self.n_parts == 2 else (slices,)
         for part, given in zip(self._parts(rows), numbers, strict=True):
             xp.divide(given, self.scales[:, None], out=part)
         for imaginary in self._parts(rows)[1:]:
             imaginary[self._real] = 0
-        return rows
+        return xp.reshape(rows, (self.n_rows, *columns.shape[1:]))
 
     def _parts(self, rows: Array) -> list[Array]:
         """View the real parts of rows, and the imaginary parts if there are any."""
@@ -123,7 +119,8 @@ class CompletedRows:
 def coefficient_rows(basis: Any, like: Array, m: int, *, in_turn: bool) -> CoefficientRows | None:
     """Return coordinates in which a transform of tensors (n, d, m) costs nothing, or None if there are none.
 
-    Whether there are is told by samples: a square transform that keeps the length of random ones is orthogonal.
+    A basis of a stranger's may do anything to tensors of other shapes, and has none. Of ours, a square one that keeps
+    the length of random samples is orthogonal.
 
     Parameters
     ----------
@@ -148,15 +145,8 @@ def coefficient_rows(basis: Any, like: Array, m: int, *, in_turn: bool) -> Coeff
         return None
     is_complex = xp.isdtype(slices.dtype, "complex floating")
     rows = CoefficientRows(basis, factor, like, is_complex=is_complex, in_turn=in_turn)
-    coefficients = rows.into(probe)
-    of_slices = xp.reshape(rows.from_slices(xp.reshape(slices, (len(slices), -1))), coefficients.shape)
-    return (
-        rows
-        if _close(factors / factor, xp.ones_like(factors))
-        and _close(coefficients, of_slices)
-        and _close(rows.back(coefficients), probe)
-        else None
-    )
+    orthogonal = _close(factors / factor, xp.ones_like(factors)) and _close(rows.back(rows.into(probe)), probe)
+    return rows if orthogonal else None
 
 
 def completed_rows(basis: Any, like: Array, m: int) -> CompletedRows | None:
@@ -190,11 +180,9 @@ def slices_at_once(tensor: Array, size: int) -> int:
 
 
 def _probed(basis: Any, like: Array, m: int) -> tuple[Array, Array | None]:
-    """Return a random tensor and its slices; None if the transform is not along the samples."""
-    # Any tensor will do, but for one whose transforms along the samples and along the views have equal shapes.
-    probe = placed(np.random.default_rng(0).standard_normal((like.shape[0], m + 1, m)), like)
-    slices = basis.forward(probe)
-    return probe, slices if tuple(slices.shape[1:]) == tuple(probe.shape[1:]) else None
+    """Return a random tensor and its slices; None if the transform is not known to treat all columns alike."""
+    probe = placed(np.random.default_rng(0).standard_normal((like.shape[0], m, m)), like)
+    return probe, basis.forward(probe) if isinstance(basis, SampleModeBasis) else None
 
 
 def _close(array: Array, other: Array) -> bool:

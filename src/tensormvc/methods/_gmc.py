@@ -77,7 +77,7 @@ class GMC(MultiViewClusterer):
         refuse_missing(views, "GMC")
         n = views.n_samples
         result = gmc(
-            list(views.arrays),
+            [views.in_double(v) for v in range(views.n_views)],
             min(self.n_clusters, n - 1),
             n_neighbors=max(1, min(self.n_neighbors, n - 2)),
             max_iter=self.max_iter,

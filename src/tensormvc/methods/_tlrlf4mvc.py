@@ -40,8 +40,9 @@ class TLRLF4MVC(TensorClusterer):
     samples, and the low-frequency basis is the cluster indicators of k-means, as the publication means it.
 
     Memory: 8 bytes a sample, kernel anchor and view (4 for views in single precision), another 24 bytes a sample and
-    anchor of one view at the beginning, 64 × 64 bytes a sample and view, and the basis. Under an orthogonal transform
-    (all but "agft" and "fft-view") the rounds run on the coefficients, and transform nothing.
+    anchor of one view at the beginning, 64 × 64 bytes a sample and view, and the basis. Under a transform that is
+    square and orthogonal ("fft", "dct", "haar", "random", and "gft" with all components) the rounds run on the
+    coefficients, and transform nothing.
 
     With "agft" and many samples it takes none of that: every iterate lies in the span of a few thousand columns, in
     whose coordinates the rounds run, at a cost that does not depend on the number of samples. Then 1.5 KB a sample for
@@ -203,16 +204,18 @@ class TLRLF4MVC(TensorClusterer):
 
     def _solve_in_coefficients(self, rows: Any, coefficients: CoefficientRows, m: int) -> None:
         """Solve the same problem on the coefficients of the transform, and bring the result back."""
-        names = "frequencies", "codes", "low_rank", "low_frequency"
+        frequencies = coefficients.into(rows["frequencies"])
+        spectral = InMemory(frequencies)
+        # One after the other: together they are the most that is held.
         factors = rows["factors"]
-        for v, part in enumerate(factors):
-            factors[v] = namespace(part).astype(coefficients.into(part), part.dtype, copy=False)
-        spectra = {name: coefficients.into(rows[name]) for name in names}
-        spectral = InMemory(spectra["codes"])
-        spectral.hold(factors=factors, **spectra)
-        rows.drop("factors", *names)
+        spectral.hold(frequencies=frequencies, factors=[_spectrum(coefficients, factors.pop(0)) for _ in range(m)])
+        rows.drop("frequencies", "factors")
+        for name in ("codes", "low_rank", "low_frequency"):
+            spectral.hold(**{name: coefficients.into(rows[name])})
+            rows.drop(name)
         self._run_codes(spectral, coefficients, m)
-        rows.hold(**{name: coefficients.back(spectral[name]) for name in ("consensus", "codes")})
+        for name in ("consensus", "codes") if self.keep == "all" else ("consensus",):
+            rows.hold(**{name: coefficients.back(spectral[name])})
 
     def _solve_in_coordinates(self, rows: Any, basis: Any, problem: Problem) -> None:
         """Solve the same problem in coordinates, which are fewer than the samples, and expand the result."""
@@ -299,6 +302,10 @@ class Problem:
         vectors = rows.vectors if factor is None else rows.vectors @ factor
         columns = [vectors, self.frequencies(rows), *self.starts(rows), *self.factors(rows)]
         return namespace(vectors).concat(columns, axis=1)
+
+
+def _spectrum(coefficients: CoefficientRows, factor: Array) -> Array:
+    return namespace(factor).astype(coefficients.into(factor), factor.dtype, copy=False)
 
 
 def _members(labels: Array, n_clusters: int) -> Array:
