@@ -1,6 +1,7 @@
 """Fixtures: every installed array backend, and the reference numbers where there are any."""
 
 import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("ci", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("full", parent=settings.get_profile("ci"), max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# What runs in the background may have been started to ignore interrupts; commands that tests interrupt must not.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What clusters of Dask leave open when they are closed.
 CLUSTER_LEFTOVERS = pytest.mark.filterwarnings(
