@@ -34,8 +34,8 @@ _DEVICE_BLOCK_BYTES = 512 * 2**20
 _GRAM_IS_EXACT = 1e-4
 # Error, as a share of the largest singular value, above which a slice goes through a plain SVD.
 _GRAM_TOLERANCE = 1e-11
-# Which of the interleaved numbers are real parts, and which are imaginary parts.
-_IN_TURN = slice(0, None, 2), slice(1, None, 2)
+# Which of numbers or rows that alternate are real parts, and which are imaginary parts.
+IN_TURN = slice(0, None, 2), slice(1, None, 2)
 
 
 def low_rank_shrink(
@@ -188,7 +188,7 @@ def _shrink_blocks(slices: Array, penalty: Any, threshold: float, block: int) ->
         elif wide:
             matmul_into(xp.astype(filters, part.dtype, copy=False), part, product)
         else:
-            matmul_into(reals, _real_factor(filters, part, *_IN_TURN), product)
+            matmul_into(reals, _real_factor(filters, part, *IN_TURN), product)
         if not bool(xp.all(exact)):
             shrunk = _shrink_by_svd(part[~exact], penalty, threshold)
             product[~exact] = shrunk if wide else real_view(shrunk)
@@ -302,7 +302,7 @@ def _gram(tall: Array) -> Array:
     reals = xp.astype(real_view(tall), xp.float64, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):
         gram = xp.matrix_transpose(reals) @ reals
-    return _complex_gram(gram, *_IN_TURN) if xp.isdtype(tall.dtype, "complex floating") else gram
+    return _complex_gram(gram, *IN_TURN) if xp.isdtype(tall.dtype, "complex floating") else gram
 
 
 def _complex_gram(gram: Array, re: slice, im: slice) -> Array:

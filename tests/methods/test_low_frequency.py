@@ -1,11 +1,8 @@
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.exceptions import ConvergenceWarning
 
 from tensormvc import AGFT, DCT, FFT, GFT, TLRLF4MVC, TSVDMVC, TLSpNM, ViewFFT
 from tensormvc._executors import InMemory, Part, row_blocks
@@ -25,6 +22,7 @@ from tensormvc.metrics import ari
 from tensormvc.penalties import make_penalty
 
 from .. import textbook
+from .test_solvers import Halved, Stretched
 
 NAMES = ("consensus", "low_rank", "low_frequency")
 
@@ -278,27 +276,6 @@ def test_permuted_rows_have_permuted_iterates():
     np.testing.assert_allclose(solve(order), solve(np.arange(40))[order], rtol=0, atol=1e-9)
 
 
-class Halved(DCT):
-    """A transform whose inverse is not its transpose."""
-
-    def _inverse(self, slices, out):
-        return super()._inverse(slices, out) / 2
-
-
-class Stretched(DCT):
-    """A transform that is not orthogonal, and its inverse."""
-
-    def _forward(self, tensor, out):
-        slices = super()._forward(tensor, out)
-        slices[0] *= 2
-        return slices
-
-    def _inverse(self, slices, out):
-        slices = slices.copy()
-        slices[0] /= 2
-        return super()._inverse(slices, out)
-
-
 @pytest.mark.parametrize("name", ["fft", "dct", "haar", "random", "gft-sim"])
 @pytest.mark.parametrize("n", [21, 32])
 def test_coefficients_have_the_same_iterates(backend, name, n):
@@ -335,6 +312,7 @@ def test_other_transforms_have_no_coefficients_to_work_on(basis):
     assert coefficient_rows(basis.fit(views), np.empty((40, 1)), 3, in_turn=True) is None
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("basis", ["fft", "gft-sum"])
 def test_the_estimator_runs_on_coefficients(monkeypatch, basis, dtype):
@@ -351,9 +329,7 @@ def test_the_estimator_runs_on_coefficients(monkeypatch, basis, dtype):
         monkeypatch.setattr("tensormvc.methods._tlrlf4mvc.coefficient_rows", how)
         # So that the low-rank copy stays.
         model = TLRLF4MVC(10, basis=basis, gamma=0.01, max_iter=30, tol=0.0, keep="all", random_state=0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            fits.append(model.fit(views))
+        fits.append(model.fit(views))
     assert isinstance(found[0], CoefficientRows)
     ours, direct = fits
     tolerance = 1e-9 if dtype == np.float64 else 1e-4

@@ -13,7 +13,7 @@ from array_api_compat import device
 
 from .._ops import Array, contiguous, namespace, run_ranges, sum_of_squares
 from ..bases._base import SampleModeBasis
-from ..shrinkage import low_rank_shrink, shrink_slices, shrink_stacked
+from ..shrinkage import IN_TURN, low_rank_shrink, shrink_slices, shrink_stacked
 from ._coefficient_rows import (
     ORTHOGONAL,
     CoefficientRows,
@@ -155,7 +155,7 @@ class SpectralFrame:
         squares = xp.zeros((-(-n_slices // block) + 1, m), dtype=xp.float64, device=device(representation))
         representations, multipliers, low_ranks = map(self._slices, (representation, multiplier, low_rank))
         # Of one view after the other, real and imaginary parts in turn.
-        parts = (slice(0, None, 2), slice(1, None, 2)) if self.n_parts == 2 else None
+        parts = IN_TURN if self.n_parts == 2 else None
 
         def work(start: int, stop: int) -> None:
             for lo in range(start, stop, block):
@@ -184,16 +184,9 @@ class SpectralFrame:
 
 
 def frame_of(basis: Any, like: Array, m: int) -> GivenFrame | SpectralFrame:
-    """Return coordinates in which a transform of tensors (n, n, m) costs nothing, if there are any.
+    """Return coordinates for tensors (n, n, m): those in which the transform costs nothing, if it has any.
 
-    Parameters
-    ----------
-    basis : fitted basis
-        The transform.
-    like : array of n rows
-        The coordinates are of its kind, and where it is.
-    m : int
-        Number of views.
+    The parameters are those of `coefficient_rows`.
     """
     found = coefficient_rows(basis, like, m, in_turn=False) or completed_rows(basis, like, m)
     return GivenFrame(basis, like.shape[0]) if found is None else SpectralFrame(found)
