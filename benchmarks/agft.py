@@ -8,7 +8,7 @@ import numpy as np
 from _measure import peak_bytes, seconds, unit
 
 import tensormvc as tm
-from tensormvc._views import as_views
+from tensormvc.views import as_views
 
 
 def factored_against_formed(n, width, n_anchors, repeats):

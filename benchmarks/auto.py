@@ -21,12 +21,12 @@ from sklearn.preprocessing import StandardScaler
 
 import tensormvc as tm
 from tensormvc import auto, selection
-from tensormvc._consensus import cluster_embedding, consensus_embedding
-from tensormvc._evidence import gather_evidence
-from tensormvc._sample_random import SampleRandom
-from tensormvc._views import as_views
+from tensormvc.auto._consensus import cluster_embedding, consensus_embedding
+from tensormvc.auto._evidence import gather_evidence
 from tensormvc.bench._methods import BASELINES
 from tensormvc.penalties import ETR
+from tensormvc.rows import SampleRandom
+from tensormvc.views import as_views
 
 SETS = [
     *["MSRCv1", "NGs", "BBCSport", "100leaves", "Handwritten", "Caltech101-20_recomputed", "CCV"],

@@ -8,8 +8,8 @@ from pathlib import Path
 from _measure import unit
 
 import tensormvc as tm
-from tensormvc._views import as_views
 from tensormvc.graphs import gmc
+from tensormvc.views import as_views
 
 
 def main():

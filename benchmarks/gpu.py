@@ -19,7 +19,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 import tensormvc as tm
-from tensormvc import _views
+from tensormvc import views as _views
 from tensormvc.bases import _anchor, _base, _graph
 from tensormvc.graphs import _knn
 from tensormvc.methods import _anchor_representation as solver

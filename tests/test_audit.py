@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tensormvc as tm
-from tensormvc._agreement import mean_and_interval, numbered_by_first, pairwise_ari
 from tensormvc.audit import audit_order, shuffle_sweep
+from tensormvc.audit._agreement import mean_and_interval, numbered_by_first, pairwise_ari
 
 from . import textbook
 

@@ -7,11 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 import tensormvc as tm
-from tensormvc import _normalisations, auto
-from tensormvc._consensus import consensus_embedding
-from tensormvc._evidence import gather_evidence
-from tensormvc._views import as_views
+from tensormvc.auto import _estimator as auto
+from tensormvc.auto import _scaling as _normalisations
+from tensormvc.auto._consensus import consensus_embedding
+from tensormvc.auto._evidence import gather_evidence
 from tensormvc.graphs._fuzzy import find_neighbours
+from tensormvc.views import as_views
 
 acc = tm.metrics.clustering_accuracy
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import tensormvc as tm
-from tensormvc._executors import InMemory
-from tensormvc._views import as_views
 from tensormvc.methods._base import tidy_labels, tidy_rows
+from tensormvc.rows import InMemory
+from tensormvc.views import as_views
 
 from .conftest import CLUSTER_LEFTOVERS, local_cluster
 
@@ -149,7 +149,7 @@ def test_duplicates_have_one_label(client):
 
 def test_tidy_labels_by_blocks(monkeypatch):
     """Against sorting: duplicates have the label of the first in working order; clusters are numbered by size."""
-    monkeypatch.setattr("tensormvc._executors._MOST_ROWS", 3)
+    monkeypatch.setattr("tensormvc.rows._memory._MOST_ROWS", 3)
     for seed in range(30):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(1, 60))
@@ -163,7 +163,7 @@ def test_tidy_labels_by_blocks(monkeypatch):
         np.testing.assert_array_equal(tidy_labels(labels, views), number[codes])
         rows = InMemory(labels)
         rows.hold(labels=labels.copy(), keys=views.row_keys)
-        monkeypatch.setattr("tensormvc._executors._CACHED", 2)
+        monkeypatch.setattr("tensormvc.rows._memory._CACHED", 2)
         tidy_rows(rows)
         np.testing.assert_array_equal(rows["labels"], number[codes])
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import tensormvc as tm
-from tensormvc._views import as_views
 from tensormvc.diagnostics import (
     circular_total_variation,
     compact_similarities,
@@ -21,6 +20,7 @@ from tensormvc.diagnostics import (
     slice_energies,
     spectrum_multiplicities,
 )
+from tensormvc.views import as_views
 
 from . import textbook
 
@@ -179,7 +179,7 @@ def test_compact_similarities_differ_as_the_tensor_does(n, seed):
 
 
 def test_memory_is_refused_before_it_is_taken(monkeypatch):
-    monkeypatch.setattr("tensormvc._validation.available_memory", lambda: 1000)
+    monkeypatch.setattr("tensormvc.backend._checks.available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="similarity tensor of 20 samples"):
         similarity_tensor([np.ones((20, 2))])
 

@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import tensormvc as tm
-from tensormvc._views import as_views
 from tensormvc.bases import make_basis
 from tensormvc.bases._spectrum import eigenvalue_groups
 from tensormvc.graphs import normalised_adjacency
+from tensormvc.views import as_views
 
 from . import textbook
 

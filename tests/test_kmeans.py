@@ -6,11 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from tensormvc._executors import InMemory
-from tensormvc._kmeans import _inertia, _lloyd, _measure, _square, kmeans
-from tensormvc._ops import two_smallest
-from tensormvc._sample_random import SampleRandom
-from tensormvc._views import as_views
+from tensormvc.backend import two_smallest
+from tensormvc.rows import InMemory, SampleRandom, kmeans
+from tensormvc.rows._kmeans import _inertia, _lloyd, _measure, _square
+from tensormvc.views import as_views
 
 
 def lloyd(points, starts):

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tensormvc._kmeans import _arrivals, kmeans
-from tensormvc._sample_random import SampleRandom, uniform, waves
-from tensormvc._views import as_views
+from tensormvc.rows import SampleRandom, kmeans, uniform, waves
+from tensormvc.rows._kmeans import _arrivals
+from tensormvc.views import as_views
 
 
 def numbers(random, kind, count):

@@ -6,12 +6,12 @@ import threading
 import numpy as np
 import pytest
 
-from tensormvc._ops import parallel_ranges
+from tensormvc.backend import parallel_ranges
 
 
 @pytest.fixture(autouse=True)
 def three_threads(monkeypatch):
-    monkeypatch.setattr("tensormvc._ops._processors", lambda: 3)
+    monkeypatch.setattr("tensormvc.backend._threads._processors", lambda: 3)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
 
 

@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensormvc._executors import row_blocks
-from tensormvc._views import as_views
+from tensormvc.rows import row_blocks
+from tensormvc.views import as_views
 
 
 def random_views(seed=0, n=12, dims=(4, 3, 5)):
@@ -197,7 +197,7 @@ def test_row_blocks_cover_the_rows_once(n):
 def test_threads_change_no_hash(monkeypatch):
     views = random_views(n=500)
     expected = as_views(views).row_keys
-    monkeypatch.setattr("tensormvc._views._BLOCK", 64)
+    monkeypatch.setattr("tensormvc.views._order._BLOCK", 64)
     monkeypatch.setattr("joblib.cpu_count", lambda: 4)
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     np.testing.assert_array_equal(as_views(views).row_keys, expected)
@@ -231,7 +231,7 @@ def test_single_precision_is_scaled_in_double(kind, canonical):
 
 
 def test_missing_rows_and_rows_on_disk_are_scaled_in_double_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("tensormvc._views.LAZY_BYTES", 0)
+    monkeypatch.setattr("tensormvc.views._views.LAZY_BYTES", 0)
     dense = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32)
     dense[4] = np.nan
     file = np.memmap(tmp_path / "view", dtype=np.float32, mode="w+", shape=dense.shape)

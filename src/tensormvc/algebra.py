@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from ._ops import Array, namespace, real_dtype
-from ._validation import as_real_array, check_finite, plain_array
+from .backend import Array, as_real_array, check_finite, namespace, plain_array, real_dtype
 from .bases import fitted_basis
 from .penalties import make_penalty
 

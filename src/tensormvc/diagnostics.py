@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._ops import Array, namespace, on_host, rfft
-from ._validation import as_real_array, check_memory, check_threshold
-from ._views import Views, as_float64, as_views
+from .backend import Array, as_real_array, check_memory, check_threshold, namespace, on_host, rfft
 from .bases import fitted_basis
 from .bases._spectrum import REPEATED, eigenvalue_groups
 from .penalties import _NAMES, make_penalty
 from .shrinkage import shrink_slices
+from .views import Views, as_float64, as_views
 
 __all__ = [
     "EquivarianceError",

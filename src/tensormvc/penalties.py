@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ._ops import Array, namespace
-from ._validation import as_real_array, check_finite, check_threshold
+from .backend import Array, as_real_array, check_finite, check_threshold, namespace
 
 __all__ = [
     "ETP",

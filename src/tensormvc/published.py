@@ -12,14 +12,13 @@ from array_api_compat import device
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from ._ops import Array, is_sparse, namespace
-from ._validation import check_memory
-from ._views import as_float64, as_views
 from .algebra import singular_values
+from .backend import Array, check_memory, is_sparse, namespace
 from .bases import FFT
 from .methods._admm import Record, Schedule, Step, run_admm
 from .penalties import ETR, Log, Nuclear, Penalty
 from .shrinkage import _shrink_by_svd, l21_shrink, low_rank_shrink
+from .views import as_float64, as_views
 
 __all__ = ["PublishedResult", "ReweightedETR", "asr_etr", "tlspnm", "tsvd_mvc"]
 

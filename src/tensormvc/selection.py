@@ -14,12 +14,11 @@ from scipy.cluster.hierarchy import cut_tree, ward
 from sklearn.base import clone
 from sklearn.metrics import adjusted_mutual_info_score, silhouette_score
 
-from ._evidence import NeighbourGraphs, gather_evidence
-from ._ops import one_hot
-from ._validation import random_seed
-from ._views import Views, as_views
+from .auto._evidence import NeighbourGraphs, gather_evidence
+from .backend import one_hot, random_seed
 from .bases import GFT
 from .metrics import ari
+from .views import Views, as_views
 
 __all__ = ["estimate_n_clusters", "modularity", "neighbour_information", "select_model"]
 

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from array_api_compat import device, is_numpy_namespace
 
-from ._ops import (
+from .backend import (
     Array,
+    as_real_array,
+    check_finite,
+    check_threshold,
     contiguous,
     is_tensor,
     matmul_into,
@@ -20,7 +23,6 @@ from ._ops import (
     real_view,
     thin_qr,
 )
-from ._validation import as_real_array, check_finite, check_threshold
 from .bases import Basis, fitted_basis
 from .penalties import Penalty, make_penalty
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from ._views import as_views
 from .bases import make_basis
 from .penalties import make_penalty
+from .views import as_views
 
 __all__ = ["check_basis", "check_penalty"]
 

@@ -4,8 +4,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensormvc._views import as_views
 from tensormvc.graphs import anchor_graph, bkhk, two_means
+from tensormvc.views import as_views
 
 from .. import textbook
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import tensormvc as tm
-from tensormvc._views import as_views
 from tensormvc.graphs import check_sample_graph, gmc, knn_graph, normalised_adjacency, probabilistic_graph
+from tensormvc.views import as_views
 
 from .. import textbook
 

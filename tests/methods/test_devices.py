@@ -8,12 +8,10 @@ import pytest
 import scipy.sparse as sp
 
 import tensormvc as tm
-from tensormvc._executors import InMemory, row_work
-from tensormvc._kmeans import kmeans
-from tensormvc._ops import inner
-from tensormvc._sample_random import SampleRandom, uniform, waves
-from tensormvc._views import as_views
+from tensormvc.backend import inner
 from tensormvc.graphs import anchor_graph, bkhk, knn_graph
+from tensormvc.rows import InMemory, SampleRandom, kmeans, row_work, uniform, waves
+from tensormvc.views import as_views
 
 METHODS = {"ASRETR": tm.ASRETR, "ESTMC": tm.ESTMC, "TLRLF4MVC": tm.TLRLF4MVC}
 
@@ -166,7 +164,7 @@ def test_random_numbers_and_kmeans(backend):
 
 
 def test_anchor_transform_unpacks_in_blocks(backend, monkeypatch):
-    monkeypatch.setattr("tensormvc._ops.UNPACKED_BYTES", 8 * 16 * 10)
+    monkeypatch.setattr("tensormvc.backend._sparse.UNPACKED_BYTES", 8 * 16 * 10)
     views = data()
     tensor = np.random.default_rng(0).normal(size=(len(views[0]), 3, 2))
     basis = tm.AGFT(n_anchors=16).fit(views)
@@ -179,7 +177,7 @@ def test_anchor_transform_unpacks_in_blocks(backend, monkeypatch):
 
 
 def test_products_of_tall_matrices(backend, monkeypatch):
-    monkeypatch.setattr("tensormvc._ops.DEVICE_CHUNKS", 4)
+    monkeypatch.setattr("tensormvc.backend._linalg.DEVICE_CHUNKS", 4)
     rng = np.random.default_rng(0)
     for n in (3, 16, 30):
         left, right = rng.normal(size=(n, 2, 3)), rng.normal(size=(n, 5))

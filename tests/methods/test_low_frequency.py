@@ -5,9 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensormvc import AGFT, DCT, FFT, GFT, TLRLF4MVC, TSVDMVC, TLSpNM, ViewFFT
-from tensormvc._executors import InMemory, Part, row_blocks
-from tensormvc._sample_random import SampleRandom
-from tensormvc._views import as_views
 from tensormvc.bases import make_basis
 from tensormvc.datasets import load_digits_views
 from tensormvc.graphs import bkhk
@@ -20,6 +17,8 @@ from tensormvc.methods._low_frequency import BetaSchedule, LowFrequencyCodes
 from tensormvc.methods._tlrlf4mvc import Problem, _standardise
 from tensormvc.metrics import ari
 from tensormvc.penalties import make_penalty
+from tensormvc.rows import InMemory, Part, SampleRandom, row_blocks
+from tensormvc.views import as_views
 
 from .. import textbook
 from .test_solvers import Halved, Stretched
@@ -178,8 +177,8 @@ def test_kernel_features_are_the_textbook(seed, n, depth):
 def test_kernel_features_in_blocks(monkeypatch):
     points, ties = np.random.default_rng(0).normal(size=(500, 3)), np.arange(500.0)
     expected = kernel_features(points, 3, ties)
-    monkeypatch.setattr("tensormvc._executors._MOST_ROWS", 60)
-    monkeypatch.setattr("tensormvc._executors._CACHED", 7 * 8)
+    monkeypatch.setattr("tensormvc.rows._memory._MOST_ROWS", 60)
+    monkeypatch.setattr("tensormvc.rows._memory._CACHED", 7 * 8)
     np.testing.assert_allclose(kernel_features(points, 3, ties), expected, rtol=0, atol=1e-13)
 
 
@@ -238,8 +237,8 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
         return solver.consensus, list(done.history[-1].residuals.values()), labels_from(solver.consensus, labels, 3)
 
     expected = iterates()
-    monkeypatch.setattr("tensormvc._executors._MOST_ROWS", 7)
-    monkeypatch.setattr("tensormvc._executors._CACHED", 40)
+    monkeypatch.setattr("tensormvc.rows._memory._MOST_ROWS", 7)
+    monkeypatch.setattr("tensormvc.rows._memory._CACHED", 40)
     for value, other in zip(iterates(), expected, strict=True):
         np.testing.assert_allclose(value, other, rtol=1e-11)
 
@@ -509,8 +508,8 @@ def test_starts_together_are_those_alone(seed):
 @pytest.mark.parametrize("blocks", [False, True])
 def test_labels_find_separate_clusters(blocks, monkeypatch):
     if blocks:
-        monkeypatch.setattr("tensormvc._executors._MOST_ROWS", 7)
-        monkeypatch.setattr("tensormvc._executors._CACHED", 100)
+        monkeypatch.setattr("tensormvc.rows._memory._MOST_ROWS", 7)
+        monkeypatch.setattr("tensormvc.rows._memory._CACHED", 100)
     rng = np.random.default_rng(0)
     truth = np.repeat([0, 1, 2], 20)
     codes = 5 * rng.normal(size=(3, 64))[truth] + rng.normal(size=(60, 64))

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensormvc as tm
-from tensormvc._executors import InMemory
-from tensormvc._scratch import is_on_disk, scratch_array
-from tensormvc._views import as_views
+from tensormvc.backend import is_on_disk, scratch_array
 from tensormvc.graphs import bkhk
 from tensormvc.graphs._halving import bkhk_of_rows
+from tensormvc.rows import InMemory
+from tensormvc.views import as_views
 
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -47,8 +47,8 @@ def in_parquet(views, folder):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Let little data be much, so that there are many blocks of it."""
-    monkeypatch.setattr("tensormvc._views.LAZY_BYTES", 0)
-    monkeypatch.setattr("tensormvc._views._DISK_BLOCK", 3000)
+    monkeypatch.setattr("tensormvc.views._views.LAZY_BYTES", 0)
+    monkeypatch.setattr("tensormvc.views._disk._DISK_BLOCK", 3000)
 
 
 def data(n=2000, dtype=np.float64):
@@ -163,7 +163,7 @@ def test_halving_by_passes_is_that_in_memory(n, depth, n_values, seed, few):
     rows.hold(views=parts, ties=ties)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tensormvc.graphs._halving._FEW", few)
-        patch.setattr("tensormvc._executors._CACHED", 100)
+        patch.setattr("tensormvc.rows._memory._CACHED", 100)
         anchors = bkhk_of_rows(rows, [0, 1], depth)
     for ours, theirs in zip(anchors, bkhk(parts, depth, ties), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-9)

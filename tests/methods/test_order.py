@@ -5,7 +5,7 @@ import pytest
 
 import tensormvc as tm
 from tensormvc import metrics
-from tensormvc._views import as_views
+from tensormvc.views import as_views
 
 METHODS = {
     "TSVDMVC": tm.TSVDMVC,

@@ -7,14 +7,14 @@ import pytest
 import scipy.sparse as sp
 
 import tensormvc as tm
-from tensormvc._ops import thin_qr
-from tensormvc._views import as_views
+from tensormvc.backend import thin_qr
 from tensormvc.bases import make_basis
 from tensormvc.methods._admm import Schedule, run_admm
 from tensormvc.methods._frame import GivenFrame, SpectralFrame
 from tensormvc.methods._self_representation import SelfRepresentation
 from tensormvc.methods._spectral import spectral_embedding
 from tensormvc.penalties import Log, Nuclear
+from tensormvc.views import as_views
 
 METHODS = {"TSVDMVC": tm.TSVDMVC, "TLSpNM": tm.TLSpNM}
 BASES = ["gft-sum", "agft", "fft", "fft-view"]
@@ -180,8 +180,8 @@ def test_thin_qr(backend, kind, p, size):
 @pytest.mark.parametrize("method", METHODS)
 def test_memory_is_that_of_the_device(backend, method, monkeypatch):
     """What does not fit is refused before anything is allocated, by the memory of where it would be."""
-    monkeypatch.setattr("tensormvc._validation.available_memory", lambda: 10**6)
-    monkeypatch.setattr("tensormvc._validation.available_device_memory", lambda like: 10**5)
+    monkeypatch.setattr("tensormvc.backend._checks.available_memory", lambda: 10**6)
+    monkeypatch.setattr("tensormvc.backend._checks.available_device_memory", lambda like: 10**5)
     words = "0.0 GiB are available on the device" if backend.device == "cuda" else "0.0 GiB are available: "
     with pytest.raises(MemoryError, match=words):
         METHODS[method](4, basis="fft").fit([backend.array(view) for view in data(150)])

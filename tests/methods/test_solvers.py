@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import tensormvc as tm
-from tensormvc._views import as_views
 from tensormvc.bases import make_basis
 from tensormvc.methods._admm import Schedule, Step, run_admm
 from tensormvc.methods._anchor_representation import AnchorRepresentation, principal_anchors
 from tensormvc.methods._frame import GivenFrame, SpectralFrame, frame_of
 from tensormvc.methods._self_representation import SelfRepresentation
 from tensormvc.penalties import ETR, Log, Nuclear
+from tensormvc.views import as_views
 
 from .. import textbook
 
@@ -194,7 +194,7 @@ def test_row_blocks_change_nothing_but_rounding(monkeypatch):
     anchors = first_anchors(views, 4)
     results = []
     for size in (4096, 3):
-        monkeypatch.setattr("tensormvc._executors._MOST_ROWS", size)
+        monkeypatch.setattr("tensormvc.rows._memory._MOST_ROWS", size)
         views = replace(views)  # with an executor of its own
         views.rows.alias("x", "views")
         solver = AnchorRepresentation(views.rows, basis, ETR(1.0), alpha=0.1, ridge=0.0, anchors=anchors)

@@ -11,13 +11,12 @@ import scipy.sparse as sp
 from array_api_compat import device
 from numpy.typing import NDArray
 
-from .. import _ops
-from .._executors import Part, row_blocks, row_work
-from .._ops import Array
-from .._scratch import is_on_disk
-from .._views import Views, as_views, probes_of
+from .. import backend
+from ..backend import Array, is_on_disk
 from ..graphs import anchor_graph, bkhk, inverse_root_degrees, refuse_missing
 from ..graphs._anchors import anchors_of_rows
+from ..rows import Part, row_blocks, row_work
+from ..views import Views, as_views, probes_of
 from ._base import ConvertedMatrix
 from ._graph import DataBasis
 from ._spectrum import settle
@@ -107,7 +106,7 @@ class AGFT(DataBasis):
             self._fit_rows(made, depth, k)
             return self
         # In single precision rounding would decide who is in which half.
-        parts = [array if is_on_disk(array) else _ops.in_double(array) for array in made.arrays]
+        parts = [array if is_on_disk(array) else backend.in_double(array) for array in made.arrays]
         anchors = bkhk(parts, depth, made.probes(1)[:, 0])
         graph = anchor_graph(parts, anchors, k)
         self._set_anchors(anchors, made)
@@ -143,10 +142,10 @@ class AGFT(DataBasis):
     def _set_spectrum(self, graph: sp.csr_array, views: Views) -> None:
         """Compute Ŝ = D^{-1/2} S Δ^{-1/2} and V Σ^{-1}, with which U = Ŝ V Σ^{-1}."""
         degrees = _anchor_degrees(graph)
-        self._normalised = _ops.SparseFactor(_normalised(graph, degrees), list(row_blocks(views.n_samples)))
+        self._normalised = backend.SparseFactor(_normalised(graph, degrees), list(row_blocks(views.n_samples)))
         self._settle_spectrum(
-            _ops.on_host(self._normalised.gram(views.place(np.zeros(1)))),
-            lambda count: _ops.on_host(self._normalised.transpose_times(views.probes(count))),
+            backend.on_host(self._normalised.gram(views.place(np.zeros(1)))),
+            lambda count: backend.on_host(self._normalised.transpose_times(views.probes(count))),
         )
 
     def _fit_rows(self, views: Views, depth: int, n_neighbors: int) -> None:
@@ -157,7 +156,7 @@ class AGFT(DataBasis):
         rows.drop("ties")
         self._set_anchors(anchors, views)
         longest = float(rows.max(_longest, width=rows.total_width))
-        longest = max(longest, float(sum(map(_ops.sum_of_squares, anchors)).max()))
+        longest = max(longest, float(sum(map(backend.sum_of_squares, anchors)).max()))
         rows.make("graph", _links, anchors, n_neighbors, max(longest, np.finfo(np.float64).tiny))
         rows.make("normalised", _normalise, rows.sum(_degrees))
         rows.drop("graph")
@@ -167,7 +166,7 @@ class AGFT(DataBasis):
     def _set_anchors(self, anchors: list[Array], views: Views) -> None:
         self.n_anchors_: int = len(anchors[0])
         self.anchors_: list[NDArray[np.float64]] = [
-            _ops.on_host(anchors[views.view_order.index(v)]) for v in range(views.n_views)
+            backend.on_host(anchors[views.view_order.index(v)]) for v in range(views.n_views)
         ]
 
     def _settle_spectrum(self, gram: NDArray[np.float64], probes_at_anchors: Callable[[int], Array]) -> None:
@@ -212,7 +211,7 @@ class AGFT(DataBasis):
     def _forward(self, tensor: Array, out: Array | None) -> Array:
         if not hasattr(self, "_normalised"):
             raise ValueError("this AGFT was fitted to samples on a cluster, where its graph is gone: fit one in memory")
-        xp = _ops.namespace(tensor)
+        xp = backend.namespace(tensor)
         columns = xp.reshape(tensor, (tensor.shape[0], -1))
         at_anchors = self._normalised.transpose_times(columns)
         slices = xp.reshape(self._converted.like(tensor).T @ at_anchors, (-1, *tensor.shape[1:]))
@@ -224,7 +223,7 @@ class AGFT(DataBasis):
     def _inverse(self, slices: Array, out: Array | None) -> Array:
         if not hasattr(self, "_normalised"):
             raise ValueError("this AGFT was fitted to samples on a cluster, where its graph is gone: fit one in memory")
-        xp = _ops.namespace(slices)
+        xp = backend.namespace(slices)
         shape = (self.mode_length_, *slices.shape[1:])
         if out is None:
             out = xp.empty(shape, dtype=slices.dtype, device=device(slices))
@@ -251,7 +250,7 @@ def _normalised(graph: sp.csr_array, degrees: NDArray[np.float64]) -> sp.csr_arr
 
 @row_work(reads="views")
 def _longest(rows: Part) -> float:
-    return float(sum(_ops.sum_of_squares(_ops.in_double(view)) for view in rows.views).max())
+    return float(sum(backend.sum_of_squares(backend.in_double(view)) for view in rows.views).max())
 
 
 @row_work(reads="views")

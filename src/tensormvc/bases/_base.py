@@ -12,8 +12,18 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._ops import Array, complex_dtype, matmul_into, namespace, on_host, placed, real_dtype
-from .._validation import as_real_array, as_slices, check_out
+from ..backend import (
+    Array,
+    as_real_array,
+    as_slices,
+    check_out,
+    complex_dtype,
+    matmul_into,
+    namespace,
+    on_host,
+    placed,
+    real_dtype,
+)
 
 
 class Basis(BaseEstimator, ABC):  # type: ignore[misc]

@@ -10,10 +10,9 @@ from array_api_compat import device
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .. import _ops
-from .._ops import Array
-from .._validation import as_real_array, as_slices, check_memory, check_out, random_seed
-from .._views import Views, view_sizes_of
+from .. import backend
+from ..backend import Array, as_real_array, as_slices, check_memory, check_out, random_seed
+from ..views import Views, view_sizes_of
 from ._base import Basis, ConvertedMatrix, SampleModeBasis, apply_matrix, written
 
 
@@ -96,10 +95,10 @@ class FFT(_FixedBasis):
         return self
 
     def _forward(self, tensor: Array, out: Array | None) -> Array:
-        return _ops.rfft(tensor, out)
+        return backend.rfft(tensor, out)
 
     def _inverse(self, slices: Array, out: Array | None) -> Array:
-        return _ops.irfft(slices, self.mode_length_, out)
+        return backend.irfft(slices, self.mode_length_, out)
 
 
 class ViewFFT(Basis):
@@ -148,19 +147,19 @@ class ViewFFT(Basis):
         check_is_fitted(self, "mode_length_")
         tensor = as_real_array(tensor, "tensor", 3)
         self._check_mode(tensor, self.mode_length_, 2, "tensor")
-        views_first = _ops.namespace(tensor).permute_dims(tensor, (2, 0, 1))
+        views_first = backend.namespace(tensor).permute_dims(tensor, (2, 0, 1))
         shape = (len(self.slice_weights_), *tensor.shape[:2])
-        return written(lambda room: _ops.rfft(views_first, room), out, shape, _ops.complex_dtype(tensor))
+        return written(lambda room: backend.rfft(views_first, room), out, shape, backend.complex_dtype(tensor))
 
     def inverse(self, slices: Array, *, out: Array | None = None) -> Array:
         """Transform slices (m // 2 + 1, n, d) back into a real tensor (n, d, m)."""
         check_is_fitted(self, "mode_length_")
         slices = as_slices(slices, complex_allowed=True)
         self._check_mode(slices, len(self.slice_weights_), 0, "slices")
-        xp = _ops.namespace(slices)
-        tensor = xp.permute_dims(_ops.irfft(slices, self.mode_length_), (1, 2, 0))
+        xp = backend.namespace(slices)
+        tensor = xp.permute_dims(backend.irfft(slices, self.mode_length_), (1, 2, 0))
         if out is None:
-            return _ops.contiguous(tensor)
+            return backend.contiguous(tensor)
         check_out(out, tuple(tensor.shape), tensor.dtype)
         out[...] = tensor
         return out
@@ -185,10 +184,10 @@ class DCT(_FixedBasis):
     """
 
     def _forward(self, tensor: Array, out: Array | None) -> Array:
-        return _ops.dct(tensor, out)
+        return backend.dct(tensor, out)
 
     def _inverse(self, slices: Array, out: Array | None) -> Array:
-        return _ops.idct(slices, out)
+        return backend.idct(slices, out)
 
 
 class Haar(_FixedBasis):
@@ -214,7 +213,7 @@ class Haar(_FixedBasis):
     """
 
     def _forward(self, tensor: Array, out: Array | None) -> Array:
-        xp = _ops.namespace(tensor)
+        xp = backend.namespace(tensor)
         if out is None:
             out = xp.empty_like(tensor)
         level, length = tensor, tensor.shape[0]
@@ -230,7 +229,7 @@ class Haar(_FixedBasis):
         return out
 
     def _inverse(self, slices: Array, out: Array | None) -> Array:
-        xp = _ops.namespace(slices)
+        xp = backend.namespace(slices)
         lengths = [slices.shape[0]]
         while lengths[-1] > 1:
             lengths.append((lengths[-1] + 1) // 2)

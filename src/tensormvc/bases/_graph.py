@@ -12,9 +12,7 @@ from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils.validation import check_is_fitted
 
-from .._ops import Array, contiguous, is_tensor, namespace, on_host, placed
-from .._validation import as_real_array, check_memory, check_out
-from .._views import Views, as_views
+from ..backend import Array, as_real_array, check_memory, check_out, contiguous, is_tensor, namespace, on_host, placed
 from ..graphs import (
     GMCGraph,
     SampleGraph,
@@ -25,6 +23,7 @@ from ..graphs import (
     normalised_adjacency,
     permuted_graph,
 )
+from ..views import Views, as_views
 from ._base import ConvertedMatrix, SampleModeBasis, apply_matrix
 from ._spectrum import REPEATED, settle, successive_projections
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._ops import is_sparse
+from ..backend import is_sparse
 from ._errors import DataError
 from ._lazy import RowSource
 

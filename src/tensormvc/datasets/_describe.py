@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from .._ops import is_sparse
-from .._views import _mix, _row_hashes
+from ..backend import is_sparse
+from ..views import mix, row_hashes
 from ._lazy import RowSource
 from ._shuffle import as_named_views
 
@@ -157,7 +157,7 @@ def describe(views: Any, y: Any = None) -> Description:
     for number, (name, view) in enumerate(named.items()):
         description, rows = _describe_view(name, view)
         described.append(description)
-        hashes += _mix(rows + (number + 1))
+        hashes += mix(rows + (number + 1))
     counts, in_order = None, None
     if y is not None:
         labels, codes, sizes = np.unique(np.asarray(y), return_inverse=True, return_counts=True)
@@ -199,7 +199,7 @@ def _describe_view(name: str, view: Any) -> tuple[ViewDescription, NDArray[np.in
     hashes = np.empty(n_samples, np.int64)
     shift: NDArray[np.float64] | None = None
     for start, block in _blocks(view):
-        hashes[start : start + len(block)] = _row_hashes(block)
+        hashes[start : start + len(block)] = row_hashes(block)
         finite = np.isfinite(block)
         absent = np.isnan(block).all(axis=1)
         n_missing += int(absent.sum())

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from .._files import StrPath
-from .._validation import available_memory
+from ..backend import available_memory
 
 # Deflate cannot shrink anything by more than this factor, so a greater one is a false declaration.
 MAX_DEFLATE_RATIO = 1032

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from .._ops import is_sparse
+from ..backend import is_sparse
 from ._errors import DataError
 from ._lazy import HDF5Rows, RowSource
 from ._variables import Opaque, is_matrix

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_memory
+from ..backend import check_memory
 from ._errors import DataError, reading, require
 
 # Rows are read in blocks of about this many bytes.

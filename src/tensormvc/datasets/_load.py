@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._files import StrPath
-from .._scratch import LAZY_BYTES
+from ..backend import LAZY_BYTES
 from ._align import Join
 from ._anndata import read_h5ad, read_h5mu
 from ._dataset import Dataset, by_name

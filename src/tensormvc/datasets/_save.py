@@ -11,7 +11,7 @@ import scipy.io
 import scipy.sparse
 
 from .._files import StrPath, writing
-from .._ops import is_sparse
+from ..backend import is_sparse
 from ._errors import DataError, require
 from ._lazy import RowSource
 from ._shuffle import as_named_views

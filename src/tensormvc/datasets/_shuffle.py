@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._ops import is_sparse
-from .._validation import random_seed
+from ..backend import is_sparse, random_seed
 from ._lazy import RowSource
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .._validation import random_seed
+from ..backend import random_seed
 
 # Centres of clusters are on average this far apart, in any number of dimensions.
 _DISTANCE = 4.0

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._scratch import LAZY_BYTES
+from ..backend import LAZY_BYTES
 from ._align import Join, align, take_rows
 from ._dataset import Dataset, by_name
 from ._errors import Budget, DataError, reading, require

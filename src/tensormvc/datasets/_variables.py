@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._ops import is_sparse
+from ..backend import is_sparse
 from ._lazy import RowSource
 
 _LISTED = 30

@@ -11,10 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._executors import InMemory, row_blocks
-from .._ops import (
+from ..backend import (
     Array,
     in_double,
+    is_on_disk,
     is_sparse,
     is_tensor,
     kth_smallest,
@@ -25,7 +25,7 @@ from .._ops import (
     run_ranges,
     smallest,
 )
-from .._scratch import is_on_disk
+from ..rows import InMemory, row_blocks
 from ._halving import TIE, bkhk_of_rows
 from ._knn import DistanceBlocks, tie_margin
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._ops import parallel_ranges
+from ..backend import parallel_ranges
 from ._knn import DistanceBlocks, tie_margin
 
 _BANDWIDTH_ROUNDS = 50

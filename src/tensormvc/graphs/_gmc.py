@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 
-from .._ops import on_host, parallel_ranges
-from .._validation import check_memory
-from .._views import Views
+from ..backend import check_memory, on_host, parallel_ranges
+from ..views import Views
 from ._knn import DistanceBlocks, SampleGraph, check_n_neighbors, refuse_missing, tie_margin
 from ._laplacian import lowest_eigenpairs
 

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._executors import Part, gathered, row_work
-from .._ops import in_double, is_sparse
+from ..backend import in_double, is_sparse
+from ..rows import Part, gathered, row_work
 
 _ROUNDS = 10
 # Share of the largest value up to which two values tie: above what rounding the samples to single precision does.

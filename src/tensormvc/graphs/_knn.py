@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .._executors import piece_size, pieces
-from .._ops import (
+from ..backend import (
     Array,
     in_double,
     is_sparse,
@@ -23,7 +22,8 @@ from .._ops import (
     smallest,
     sum_of_squares,
 )
-from .._views import Views, as_views
+from ..rows import piece_size, pieces
+from ..views import Views, as_views
 from ._laplacian import permuted_graph
 
 # Two squared distances tie if they differ by less than this share of themselves, or of the squared length of

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._executors import Part, row_work
-from .._ops import (
+from ..backend import (
     Array,
     contiguous,
     in_double,
@@ -25,8 +24,9 @@ from .._ops import (
     on_host,
     sum_of_squares,
 )
-from .._views import Views, probes_of
 from ..bases._spectrum import settle
+from ..rows import Part, row_work
+from ..views import Views, probes_of
 from ._admm import Step
 from ._frame import RowShrinkage
 

@@ -8,12 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kmeans import kmeans_of_rows
-from .._ops import on_host
-from .._sample_random import SampleRandom
-from .._scratch import is_on_disk
-from .._validation import check_memory
-from .._views import Views
+from ..backend import check_memory, is_on_disk, on_host
+from ..rows import SampleRandom, kmeans_of_rows
+from ..views import Views
 from ._admm import Schedule
 from ._anchor_representation import AnchorRepresentation, narrowed, principal_anchors
 from ._base import COUNT, POSITIVE, TensorClusterer

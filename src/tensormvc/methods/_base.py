@@ -15,12 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import validate_data
 
-from .._dask_views import any_dask, distributed_views
-from .._executors import InMemory, Part, row_work
-from .._validation import random_seed
-from .._views import Views, as_views
+from ..backend import random_seed
 from ..bases import AGFT, ViewFFT, make_basis
 from ..graphs import check_sample_graph, permuted_graph
+from ..rows import InMemory, Part, row_work
+from ..views import Views, any_dask, as_views, distributed_views
 from ._admm import Step, run_admm
 
 # Up to this many samples the default basis is a full spectrum.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from .._ops import Array, in_double, is_tensor, namespace, placed, run_ranges, vectors_beside
+from ..backend import Array, in_double, is_tensor, namespace, placed, run_ranges, vectors_beside
 from ..bases._base import SampleModeBasis
 from ..shrinkage import shrink_stacked
 

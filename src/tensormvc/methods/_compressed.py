@@ -15,10 +15,10 @@ from typing import Any, Self
 import numpy as np
 from array_api_compat import device
 
-from .._executors import Part, row_work
-from .._ops import Array, cholesky, contiguous, inner, namespace, on_host, solve_lower
+from ..backend import Array, cholesky, contiguous, inner, namespace, on_host, solve_lower
 from ..bases import AGFT, GFT
 from ..bases._base import SampleModeBasis, apply_matrix
+from ..rows import Part, row_work
 
 # Squared distance of a column of unit length from those before it, below which it counts as dependent on them.
 _WELL_CONDITIONED = 1e-10

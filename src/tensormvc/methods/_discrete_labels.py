@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._executors import Part, row_work
-from .._ops import Array, inner, namespace, on_host, placed
-from .._sample_random import Draw, SampleRandom, uniform
+from ..backend import Array, inner, namespace, on_host, placed
+from ..rows import Draw, Part, SampleRandom, row_work, uniform
 
 _ROUNDS = 10
 _CENTRE_ROUNDS = 3

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from .._ops import Array, contiguous, namespace, run_ranges, sum_of_squares
+from ..backend import Array, contiguous, namespace, run_ranges, sum_of_squares
 from ..bases._base import SampleModeBasis
 from ..shrinkage import IN_TURN, low_rank_shrink, shrink_slices, shrink_stacked
 from ._coefficient_rows import (

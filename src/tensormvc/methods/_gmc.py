@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from .._views import Views
 from ..graphs import gmc, permuted_graph, refuse_missing
+from ..views import Views
 from ._base import COUNT, MultiViewClusterer
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from .._executors import Part, row_work
-from .._ops import (
+from ..backend import (
     Array,
     cholesky,
     contiguous,
@@ -21,9 +20,10 @@ from .._ops import (
     solve_lower,
     sum_of_squares,
 )
-from .._views import Views
 from ..graphs._anchors import anchors_of_rows
 from ..graphs._knn import TIE_ABSOLUTE, DistanceBlocks
+from ..rows import Part, row_work
+from ..views import Views
 
 
 @dataclass(frozen=True)

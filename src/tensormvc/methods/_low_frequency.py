@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._executors import Part, row_work
-from .._ops import Array, contiguous, in_double, matmul_into, namespace
+from ..backend import Array, contiguous, in_double, matmul_into, namespace
+from ..rows import Part, row_work
 from ._admm import Step
 from ._frame import RowShrinkage
 

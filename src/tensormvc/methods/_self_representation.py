@@ -25,7 +25,7 @@ import numpy as np
 from array_api_compat import device
 from scipy.linalg import eigh
 
-from .._ops import (
+from ..backend import (
     Array,
     contiguous,
     in_double,

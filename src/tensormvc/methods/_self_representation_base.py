@@ -8,11 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kmeans import kmeans
-from .._ops import on_host
-from .._sample_random import SampleRandom
-from .._validation import check_memory
-from .._views import Views
+from ..backend import check_memory, on_host
+from ..rows import SampleRandom, kmeans
+from ..views import Views
 from ._admm import Schedule
 from ._base import POSITIVE, TensorClusterer
 from ._self_representation import SelfRepresentation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scipy.linalg import eigh
 
-from .._ops import Array, is_tensor, namespace
+from ..backend import Array, is_tensor, namespace
 
 
 def spectral_embedding(affinity: Array, n_components: int) -> Array:

@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .._executors import InMemory, Part, row_work
-from .._kmeans import kmeans_of_rows
-from .._ops import Array, contiguous, in_double, is_sparse, namespace, on_host, placed
-from .._sample_random import Draw, SampleRandom, waves
-from .._views import Views
+from ..backend import Array, contiguous, in_double, is_sparse, namespace, on_host, placed
 from ..graphs import refuse_missing
 from ..penalties import Nuclear
+from ..rows import Draw, InMemory, Part, SampleRandom, kmeans_of_rows, row_work, waves
+from ..views import Views
 from ._base import POSITIVE, TensorClusterer
 from ._coefficient_rows import CoefficientRows, coefficient_rows
 from ._compressed import Compression, CoordinateBasis, hold_vectors, is_compressible, trimmed

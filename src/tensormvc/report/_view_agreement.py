@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import normalize
 
-from .._views import as_views
 from ..graphs import SumGraph
+from ..views import as_views
 
 N_NEIGHBORS = 10
 # Distances between all pairs are taken among at most so many samples.

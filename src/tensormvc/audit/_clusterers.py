@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
-from ._ops import is_sparse
-from ._views import collect, view_sizes_of
-from .datasets._shuffle import is_several, take_samples
-from .metrics import _as_labels, _codes
+from ..backend import is_sparse
+from ..datasets._shuffle import is_several, take_samples
+from ..metrics import _as_labels, _codes
+from ..views import collect, view_sizes_of
 
 _Result = TypeVar("_Result")
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._executors import Executor, Join, Part, Work, added, on_block, piece_size, row_blocks
-from ._ops import one_thread
+from ..backend import one_thread
+from ._memory import Executor, Join, Part, Work, added, on_block, piece_size, row_blocks
 
 # Arguments of more bytes than this are sent to the cluster once, instead of with every task.
 _SMALL = 4096

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._executors import InMemory, Part, row_work
-from ._ops import (
+from ..backend import (
     Array,
     contiguous,
     in_double,
@@ -23,7 +22,8 @@ from ._ops import (
     sum_of_squares,
     two_smallest,
 )
-from ._sample_random import Draw, SampleRandom, uniform
+from ._memory import InMemory, Part, row_work
+from ._random import Draw, SampleRandom, uniform
 
 _MAX_ITER = 300
 # Distances that are computed at a time: what the cache holds, and what a device may.

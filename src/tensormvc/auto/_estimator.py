@@ -18,18 +18,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
+from ..backend import one_hot
+from ..bases import GFT
+from ..graphs import refuse_missing
+from ..graphs._fuzzy import find_neighbours
+from ..methods import TSVDMVC
+from ..methods._base import COUNT, POSITIVE, MultiViewClusterer
+from ..rows import SampleRandom, row_blocks
+from ..selection import ClusterNumber, cluster_number, neighbour_information
+from ..views import Views, as_views
 from ._consensus import cluster_embedding, consensus_embedding
 from ._evidence import ChosenNormalisation, Evidence, NeighbourGraphs, gather_evidence
-from ._executors import row_blocks
-from ._ops import one_hot
-from ._sample_random import SampleRandom
-from ._views import Views, as_views
-from .bases import GFT
-from .graphs import refuse_missing
-from .graphs._fuzzy import find_neighbours
-from .methods import TSVDMVC
-from .methods._base import COUNT, POSITIVE, MultiViewClusterer
-from .selection import ClusterNumber, cluster_number, neighbour_information
 
 __all__ = ["MultiViewClustering"]
 

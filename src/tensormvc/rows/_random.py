@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._executors import Part, row_work
-from ._ops import Array, in_double, namespace
-from ._views import Views
+from ..backend import Array, in_double, namespace
+from ._memory import Part, row_work
+
+if TYPE_CHECKING:
+    from ..views import Views
 
 _DIRECTIONS = 8
 # Periods that a sample passes when it moves by its own length: neighbours have unrelated numbers, and rounding

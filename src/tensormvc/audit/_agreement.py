@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .metrics import ari_of_pairs
+from ..metrics import ari_of_pairs
 
 _Codes = NDArray[np.int64]
 _Floats = NDArray[np.float64]

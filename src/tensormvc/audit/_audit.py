@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import metrics
+from .. import metrics
+from ..backend import random_seed
+from ..bases import FFT, ViewFFT
+from ..datasets._shuffle import shuffled_positions, take_samples
+from ..diagnostics import circular_total_variation, compact_similarities, low_frequency_share
+from ..methods._base import MultiViewClusterer
+from ..views import as_views
 from ._agreement import mean_and_interval, numbered_by_first, pairwise_ari
 from ._clusterers import Clusterer, run_all
-from ._validation import random_seed
-from ._views import as_views
-from .bases import FFT, ViewFFT
-from .datasets._shuffle import shuffled_positions, take_samples
-from .diagnostics import circular_total_variation, compact_similarities, low_frequency_share
-from .methods._base import MultiViewClusterer
 
 __all__ = ["OrderAudit", "ShuffleSweep", "audit_order", "shuffle_sweep"]
 

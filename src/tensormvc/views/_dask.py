@@ -16,22 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._dask import OnDask, bytes_at_once, cluster_errors, partitions, task_keys
-from ._ops import one_thread
-from ._views import (
-    Views,
-    check_kind,
-    check_lengths,
-    collect,
-    content_of,
-    floating,
-    keys_of,
-    look_at,
-    mixed,
-    order_of_views,
-    refuse_wrong,
-    unit_rows,
-)
+from ..backend import one_thread
+from ..rows._dask import OnDask, bytes_at_once, cluster_errors, partitions, task_keys
+from ._check import check_kind, floating, look_at, refuse_wrong
+from ._collect import check_lengths, collect
+from ._order import content_of, keys_of, mixed, order_of_views, unit_rows
+from ._views import Views
 
 # Keys of samples that, on average, begin with the same bits.
 _KEYS_A_BIN = 32

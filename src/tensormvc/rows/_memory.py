@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ._ops import is_tensor, namespace, parallel_ranges, placed, thread_count
-from ._scratch import is_on_disk, scratch_array
+from ..backend import is_on_disk, is_tensor, namespace, parallel_ranges, placed, scratch_array, thread_count
 
 # A block has so many rows before there are more; there are so many before blocks grow; and so large they grow.
 _ROW_BLOCK = 8192

@@ -9,9 +9,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import cut_tree, ward
 
-from ._kmeans import kmeans
-from ._ops import one_hot
-from ._sample_random import SampleRandom
+from ..backend import one_hot
+from ..rows import SampleRandom, kmeans
 
 # Samples whose hierarchy gives k-means a start.
 _TREE_SAMPLES = 2500

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import StandardScaler, minmax_scale, normalize
 
-from ._ops import is_sparse
+from ..backend import is_sparse
 
 # Up to this share of values that are not zero a view is worked on as a sparse matrix, and zero means "absent".
 _SPARSE_UP_TO = 0.1

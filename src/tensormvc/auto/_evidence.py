@@ -14,7 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._normalisations import (
+from ..graphs._fuzzy import Neighbours, find_neighbours
+from ..views import Views
+from ._scaling import (
     MEANINGS,
     NORMALISATIONS,
     lean,
@@ -22,8 +24,6 @@ from ._normalisations import (
     suitable_normalisations,
     usual_normalisation,
 )
-from ._views import Views
-from .graphs._fuzzy import Neighbours, find_neighbours
 
 # Neighbours of each sample in each view: few and many, of which either may be right.
 NEIGHBOURS = (10, 20)

@@ -1,0 +1,5 @@
+"""The front door: from views to clusters with nothing to choose."""
+
+from ._estimator import MultiViewClustering
+
+__all__ = ["MultiViewClustering"]

@@ -1,0 +1,108 @@
+"""Threads beside those of BLAS."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import joblib
+from threadpoolctl import ThreadpoolController
+
+from ._namespace import Array, is_tensor
+
+
+def thread_count() -> int:
+    """Threads to use beside BLAS: the processors at hand, or ``OMP_NUM_THREADS`` if that is fewer.
+
+    Process pools (joblib, loky, Dask) set that variable in their workers, so nested parallelism does not
+    oversubscribe the machine. Processors are counted once.
+    """
+    limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    available = _processors()
+    return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
+
+
+@cache
+def _processors() -> int:
+    # It reads files of the system each time.
+    return int(joblib.cpu_count())
+
+
+_this_thread = threading.local()
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> Any:
+    """Return a context in which BLAS has no threads of its own: they take longer to meet than a small product takes."""
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+def parallel_ranges(work: Callable[[int, int], None], size: int, grain: int = 1) -> None:
+    """Run ``work(start, stop)`` over ``range(size)`` cut into one contiguous piece a thread.
+
+    Pieces are multiples of `grain` (but for the last). NumPy's kernels release the interpreter lock, so
+    threads are enough; the results must not depend on where the cuts are. Inside one of its own threads it runs the
+    work as it is.
+    """
+    n_pieces = 1 if getattr(_this_thread, "works", False) else min(thread_count(), -(-size // grain))
+    if n_pieces <= 1:
+        work(0, size)
+        return
+
+    step = grain * -(-size // (grain * n_pieces))
+    # Threads that each call a BLAS with threads of its own would wait for one another.
+    with one_blas_thread():
+        others = [_pool().submit(work, start, min(start + step, size)) for start in range(step, size, step)]
+        try:
+            with one_thread():
+                work(0, step)
+            for future in others:
+                future.result()
+        finally:
+            # Nothing may go on behind an error, or Ctrl-C: what it works on is the caller's.
+            for future in others:
+                future.cancel()
+            wait(others)
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    # Kept, since starting a thread takes as long as a small piece of work.
+    return ThreadPoolExecutor(_processors(), "tensormvc", initializer=_mark_thread)
+
+
+def _mark_thread() -> None:
+    _this_thread.works = True
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads do not live on in a process that is forked.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run what `parallel_ranges` is given in this thread: for work that is one of many tasks already."""
+    before = getattr(_this_thread, "works", False)
+    _this_thread.works = True
+    try:
+        yield
+    finally:
+        _this_thread.works = before
+
+
+def run_ranges(work: Callable[[int, int], None], array: Array, grain: int = 1) -> None:
+    """Run ``work(start, stop)`` over the rows of an array, on all threads if it is NumPy's."""
+    if is_tensor(array):
+        work(0, array.shape[0])
+    else:
+        parallel_ranges(work, array.shape[0], grain)

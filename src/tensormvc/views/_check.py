@@ -1,0 +1,167 @@
+"""What a view must be: a matrix of finite real numbers, in which a row of NaN is a missing sample."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..backend import is_sparse, namespace, on_host, placed
+from ._collect import plain_matrix
+from ._order import MISSING_HASH, row_hashes
+
+# Row, column and value of the first entry of a block that is not finite, and how many there are.
+Wrong = tuple[int, int, float, int]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A view that is known to be numeric and finite.
+
+    Attributes
+    ----------
+    values : array, CSR, or what has rows
+        Floating; missing rows are zero. On disk, it is as it was given.
+    missing : ndarray of bool of shape (n,)
+        Which rows are entirely NaN.
+    hashes : ndarray of shape (n,), optional
+        Of the rows, where the look at them has computed these already.
+    """
+
+    values: Any
+    missing: NDArray[np.bool_]
+    hashes: NDArray[np.int64] | None = None
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the values, once they are worked on."""
+        dtype = self.values.dtype
+        return dtype if self.hashes is None or dtype in (np.float32, np.float64) else np.dtype(np.float64)
+
+
+def look_at(block: NDArray[Any], first: int = 0) -> tuple[NDArray[np.bool_], NDArray[np.int64], list[Wrong]]:
+    """Return which rows of a block are missing, and set these to zero, the hashes of all, and what is wrong with it."""
+    missing = np.zeros(len(block), dtype=bool)
+    wrong: list[Wrong] = []
+    finite = np.isfinite(block)
+    if not finite.all():
+        missing = np.isnan(block).all(axis=1)
+        found = np.argwhere(~finite & ~missing[:, None])
+        if len(found):
+            i, j = found[0].tolist()
+            wrong = [(first + i, j, float(block[i, j]), len(found))]
+        block[missing] = 0
+    hashes = row_hashes(block)
+    hashes[missing] = MISSING_HASH  # not what a row of zeros has
+    return missing, hashes, wrong
+
+
+def refuse_wrong(wrong: list[Wrong], name: str) -> None:
+    """Raise if blocks of a view hold what is not finite."""
+    if wrong:
+        row, column, value, _ = wrong[0]
+        raise ValueError(
+            f"{name} contains NaN or infinity at row {row}, column {column} ({value}), and "
+            f"{sum(count for *_, count in wrong) - 1} more: impute or drop them; "
+            "a row that is NaN in the whole view is a missing view"
+        )
+
+
+def floating(block: Any) -> NDArray[Any]:
+    """Return a copy of a block of rows in float32 if it is that, in float64 else."""
+    made: NDArray[Any] = np.array(block, order="C", subok=False)
+    return made if made.dtype in (np.float32, np.float64) else made.astype(np.float64)
+
+
+def check_kind(part: Any, name: str) -> None:
+    """Refuse what is not a matrix of real numbers, or is empty."""
+    kind = part.dtype.kind if hasattr(part.dtype, "kind") else ("c" if part.is_complex() else "f")
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has the type {part.dtype}; pass real numbers")
+    if kind not in "biuf":
+        raise TypeError(f"{name} has the type {part.dtype}, which is not numeric")
+    if len(part.shape) != 2:
+        raise ValueError(
+            f"{name} has {len(part.shape)} dimensions (shape {tuple(part.shape)}); a view is (n_samples, n_features): "
+            "reshape it, with X.reshape(-1, 1) for a single feature"
+        )
+    for count, what in zip(part.shape, ("sample(s)", "feature(s)"), strict=True):
+        if count == 0:
+            shape = tuple(part.shape)
+            raise ValueError(f"{name} is empty: 0 {what} (shape={shape}) while a minimum of 1 is required.")
+
+
+def check_view(part: Any, name: str, device: Any) -> Checked:
+    """Return a view as a floating matrix on a device, and which of its rows are missing (set to zero)."""
+    if hasattr(part, "__dask_graph__"):
+        raise TypeError(
+            f"{name} is a collection of Dask, on which ESTMC, ASRETR and TLRLF4MVC with the basis AGFT work: "
+            "bring it into memory with .compute() for anything else"
+        )
+    if is_sparse(part):
+        part = sp.csr_array(part)
+        if not part.has_canonical_format:
+            part = part.copy()
+            part.sum_duplicates()
+    else:
+        part = plain_matrix(part, name)
+    if isinstance(part, np.ndarray) and part.dtype == object:
+        if any(isinstance(value, str | bytes) for value in part.flat):
+            raise TypeError(f"{name} holds text, which is not numeric")
+        try:
+            part = part.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} holds objects that are not numbers: {error}") from None
+    check_kind(part, name)
+    n = part.shape[0]
+    values = part.data if is_sparse(part) else part
+    if is_sparse(part) or isinstance(part, np.ndarray):
+        if values.dtype not in (np.float32, np.float64):
+            part = part.astype(np.float64)
+            values = part.data if is_sparse(part) else part
+    else:
+        xp = namespace(part)
+        if part.dtype not in (xp.float32, xp.float64):
+            part = values = xp.astype(part, xp.float64)
+    if device is not None:
+        part = values = _tensor(part, device)
+    xp = namespace(values)
+    # A sum is finite exactly if all terms are (or overflow, which the look at the rows then tells apart).
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not math.isfinite(float(xp.sum(values)))
+    if not suspicious:
+        return Checked(part, np.zeros(n, dtype=bool))
+    return Checked(*_blank_missing_rows(part, name))
+
+
+def _blank_missing_rows(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
+    """Set rows that are entirely NaN to zero in a copy; any other value that is not finite is an error."""
+    host = np.asarray(part.toarray() if is_sparse(part) else on_host(part))
+    finite = np.isfinite(host)
+    missing = np.isnan(host).all(axis=1)
+    wrong = np.argwhere(~finite & ~missing[:, None])
+    if len(wrong):
+        row, column = map(int, wrong[0])
+        refuse_wrong([(row, column, float(host[row, column]), len(wrong))], name)
+    if not missing.any():
+        return part, missing
+    if is_sparse(part):
+        return sp.csr_array(np.where(missing[:, None], 0, host)), missing
+    xp = namespace(part)
+    part = xp.asarray(part, copy=True)
+    part[placed(missing, part)] = 0
+    return part, missing
+
+
+def _tensor(part: Any, device: Any) -> Any:
+    import torch
+
+    if is_sparse(part):
+        part = part.toarray()
+    if isinstance(part, np.ndarray) and not part.flags.writeable:
+        part = part.copy()  # PyTorch warns of such memory
+    return torch.as_tensor(part, device=device)

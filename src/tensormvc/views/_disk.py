@@ -1,0 +1,72 @@
+"""Views on disk, read twice in blocks of rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backend import scratch_array
+from ._check import Checked, Wrong, check_kind, floating, look_at, refuse_wrong
+from ._order import unit_rows
+
+# Elements of a view on disk that are read at a time.
+_DISK_BLOCK = 1 << 20
+
+
+def is_lazy(part: Any) -> bool:
+    return isinstance(part, np.memmap) or getattr(part, "on_disk", False) is True
+
+
+def check_on_disk(part: Any, name: str) -> Checked:
+    """Look at a view on disk, block by block, as `check_view` and `row_hashes` do at one in memory."""
+    check_kind(part, name)
+    n = part.shape[0]
+    missing, hashes = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.int64)
+    wrong: list[Wrong] = []
+    for rows, block in _blocks_on_disk(part):
+        missing[rows], hashes[rows], found = look_at(block, rows.start)
+        wrong += found
+    refuse_wrong(wrong, name)
+    return Checked(part, missing, hashes)
+
+
+def _blocks_on_disk(part: Any) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield blocks of rows of a view on disk, as floating arrays of their own."""
+    n, d = part.shape
+    step = max(1, _DISK_BLOCK // d)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        yield rows, floating(part[rows])
+
+
+def rows_on_disk(view: Checked, order: NDArray[np.intp], *, unit: bool) -> NDArray[Any]:
+    """Return the rows of a view on disk in an order, at unit length if asked for, in a temporary file.
+
+    Both are read and written in large pieces: rows go to the block that they belong to, in the order in which they
+    come, and then to their place in it.
+    """
+    n, d = view.values.shape
+    made = scratch_array((n, d), view.dtype)
+    rank = np.empty(n, dtype=np.intp)
+    rank[order] = np.arange(n)
+    step = max(1, _DISK_BLOCK // d)
+    starts = np.arange(0, n, step)
+    filled, arrived = starts.copy(), np.empty(n, dtype=np.intp)
+    for rows, block in _blocks_on_disk(view.values):
+        block[view.missing[rows]] = 0
+        by_rank = np.argsort(rank[rows])
+        ranks = rank[rows][by_rank]
+        block = unit_rows(block, by_rank) if unit else block[by_rank]
+        cuts = [0, *np.searchsorted(ranks, starts[1:]), len(ranks)]
+        for b, (first, last) in enumerate(itertools.pairwise(cuts)):
+            room = slice(filled[b], filled[b] + last - first)
+            made[room], arrived[room] = block[first:last], ranks[first:last]
+            filled[b] = room.stop
+    for start in starts:
+        rows = slice(start, min(start + step, n))
+        made[arrived[rows]] = made[rows].copy()
+    return made

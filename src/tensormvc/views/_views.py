@@ -1,0 +1,277 @@
+"""Views: the one place where input of every form becomes aligned, normalised, typed data in a canonical order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backend import LAZY_BYTES, in_double, is_single, is_sparse, is_tensor, namespace, on_host, placed, torch_device
+from ..rows import InMemory, Part, row_work
+from ._check import check_view, floating
+from ._collect import check_lengths, collect
+from ._disk import check_on_disk, is_lazy, rows_on_disk
+from ._order import MISSING_HASH, content_of, keys_of, mixed, order_of_views, ordered_rows, row_hashes, unit_rows
+
+# Width of the cosines that `Views.probes` takes of the unit-length samples.
+_PROBE_FREQUENCY = 3.0
+
+
+@dataclass(frozen=True)
+class Views:
+    """Aligned views of the same samples, each row at unit length, in the order that everything is computed in.
+
+    Made by `as_views`. "Working order" is the canonical order, or the given one where that was asked for.
+
+    Attributes
+    ----------
+    arrays : tuple of arrays of shape (n_samples, n_features_v)
+        Rows at unit length (zero rows stay zero), in working order; NumPy, SciPy CSR or PyTorch.
+    order : ndarray of shape (n_samples,)
+        Row i in working order is row ``order[i]`` as given.
+    view_order : tuple of int
+        View v in working order is view ``view_order[v]`` as given.
+    row_keys : ndarray of uint64 of shape (n_samples,)
+        Hash of the values of each row, in working order; equal for exact duplicates.
+    missing : ndarray of bool of shape (n_samples, n_views)
+        Which rows were entirely NaN in a view: they are zero rows here.
+    sample_ids : ndarray or None
+        Index of the samples as given, where the input had one.
+    names : tuple of str
+        Names of the views in working order.
+    as_given : tuple
+        The views as they came in, of those in single precision whose rows were scaled; None of the others.
+    """
+
+    arrays: tuple[Any, ...]
+    order: NDArray[np.intp]
+    view_order: tuple[int, ...]
+    row_keys: NDArray[np.uint64]
+    missing: NDArray[np.bool_]
+    sample_ids: NDArray[Any] | None
+    names: tuple[str, ...]
+    as_given: tuple[Any, ...]
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.order)
+
+    @property
+    def n_views(self) -> int:
+        """Number of views."""
+        return len(self.arrays)
+
+    def __len__(self) -> int:
+        return self.n_views
+
+    def __getitem__(self, v: int) -> Any:
+        return self.arrays[v]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.arrays)
+
+    def place(self, values: NDArray[Any]) -> Any:
+        """Put an array of NumPy's where the views are: as it is, or as a tensor on their device."""
+        return values if is_sparse(self.arrays[0]) else placed(values, self.arrays[0])
+
+    def on_host(self) -> Views:
+        """Return the same views in NumPy's arrays."""
+        return replace(self, arrays=tuple(on_host(array) for array in self.arrays))
+
+    def in_double(self, v: int) -> Any:
+        """Return an array in float64.
+
+        One of single precision is scaled anew, so that no rounding of unit lengths decides which of two samples at
+        nearly equal distances is the nearer one.
+        """
+        array, given = self.arrays[v], self.as_given[v]
+        if given is None:
+            return in_double(array)
+        values = floating(given[:]) if is_lazy(given) else given
+        checked = check_view(values, self.names[v], array.device if is_tensor(array) else None)
+        made = unit_rows(checked.values, self.order, double=True)
+        return made if is_tensor(array) else on_host(made)
+
+    def to_given_order(self, rows: Any) -> Any:
+        """Put rows that are in working order back into the order of the input."""
+        inverse = np.empty_like(self.order)
+        inverse[self.order] = np.arange(len(self.order))
+        return rows[inverse]
+
+    def to_working_order(self, rows: Any) -> Any:
+        """Put rows that are in the order of the input into working order."""
+        return rows[self.order]
+
+    @cached_property
+    def rows(self) -> Any:
+        """The executor that works on blocks of samples; it holds the "views"."""
+        first = self.arrays[0]
+        rows = InMemory(first if is_tensor(first) else np.empty((self.n_samples, 0)))
+        rows.hold(views=list(self.arrays))
+        return rows
+
+    @property
+    def single_precision(self) -> bool:
+        """Whether all views are."""
+        return all(map(is_single, self.arrays))
+
+    def given(self, name: str) -> Any:
+        """Return an array that the rows hold, in the order of the input and with NumPy."""
+        return self.to_given_order(np.ascontiguousarray(on_host(self.rows[name])))
+
+    def close(self, *, failed: bool = False) -> None:
+        """Let go of what the executor holds beside the views."""
+        self.__dict__.pop("rows", None)
+
+    @property
+    def widths(self) -> list[int]:
+        """Numbers of features."""
+        return [array.shape[1] for array in self.arrays]
+
+    def probe_draws(self, count: int) -> list[tuple[Any, Any]]:
+        """Return the random directions and shifts of `probes_of`, of every view; the first ones are always the same."""
+        draws = []
+        for d in self.widths:
+            rng = np.random.default_rng([20260101, d])
+            # One probe after the other, so that the first ones do not depend on how many there are.
+            drawn = _PROBE_FREQUENCY * rng.standard_normal((count, d + 1))
+            directions, shifts = np.ascontiguousarray(drawn[:, :d].T), drawn[:, d]
+            draws.append((self.rows.place(directions), self.rows.place(shifts)))
+        return draws
+
+    def hold_ties(self) -> None:
+        """Let a function of the samples that decides between equals join the rows as their "ties"."""
+        if "ties" not in self.rows:
+            self.rows.full("ties")
+            self.rows.each(_set_ties, self.probe_draws(1), width=self.rows.total_width)
+
+    def probes(self, count: int) -> Any:
+        """Return `count` smooth generic functions of the samples, (n_samples, count), the same for every order.
+
+        Sums over views of random cosines; the random directions belong to the features, not to the samples,
+        so that a tiny change of the data changes them by little. They decide signs and rotations that
+        mathematics leaves open. In float64, where the views are.
+        """
+        self.rows.full("probes", count)
+        self.rows.each(_set_probes, self.probe_draws(count), width=self.rows.total_width)
+        found = self.rows["probes"]
+        self.rows.drop("probes")
+        return found
+
+
+def probes_of(views: list[Any], draws: list[tuple[Any, Any]]) -> Any:
+    """Return the probes of some rows of the views, (rows, count)."""
+    total: Any = 0
+    for view, (directions, shifts) in zip(views, draws, strict=True):
+        angles = in_double(view) @ directions
+        angles += shifts
+        total = total + namespace(angles).cos(angles)
+    return total
+
+
+@row_work(reads="views", sets="ties")
+def _set_ties(rows: Part, draws: list[Any]) -> None:
+    rows.ties[...] = probes_of(rows.views, draws)[:, 0]
+
+
+@row_work(reads="views", sets="probes")
+def _set_probes(rows: Part, draws: list[tuple[Any, Any]]) -> None:
+    rows.probes[...] = probes_of(rows.views, draws)
+
+
+def as_float64(array: Any) -> Any:
+    """Return a view as float64 on the host: a NumPy array, or CSR if it is sparse."""
+    return in_double(on_host(array))
+
+
+def as_views(
+    views: Any,
+    *,
+    view_sizes: Sequence[int] | None = None,
+    canonical: bool = True,
+    keep_view_order: bool = False,
+    unit: bool = True,
+    device: Any = None,
+    keep_on_disk: bool = False,
+) -> Views:
+    """Make `Views` of any form of input.
+
+    Parameters
+    ----------
+    views : list, tuple or dict of 2-D arrays, a MuData object, one 2-D array, or Views
+        Arrays may be NumPy, SciPy sparse, PyTorch or pandas DataFrames; the latter, and MuData, are aligned
+        on their index. Integers become float64; float32 stays.
+    view_sizes : sequence of int, optional
+        How many columns of a single 2-D array belong to each view; all to one by default.
+    canonical : bool, default=True
+        Whether the samples are put into the canonical order. The bases that keep the order they are given,
+        and tests of the mathematics, switch it off.
+    keep_view_order : bool, default=False
+        Whether the views stay in the order given, for a transform along the views.
+    unit : bool, default=True
+        Whether each sample is scaled to unit length in each view.
+    device : str or torch.device, optional
+        Where the views go, as tensors of PyTorch; by default they go where the first tensor among them is, and stay
+        with NumPy if there is none. Sparse views become dense there.
+    keep_on_disk : bool, default=False
+        Whether views on disk (`numpy.memmap`, or what `load_views` leaves there) that take more than 8 MB stay there:
+        they are read in blocks, twice, and what is made of them is in a temporary file as large as they are.
+
+    Returns
+    -------
+    Views
+        The object itself if it is one already.
+    """
+    if isinstance(views, Views):
+        return views
+    parts, names, ids = collect(views, view_sizes)
+    if device is not None:
+        device = torch_device(device)
+    else:
+        device = next((part.device for part in parts if is_tensor(part)), None)
+    lazy = [keep_on_disk and device is None and is_lazy(part) for part in parts]
+    if sum(part.nbytes for part, stays in zip(parts, lazy, strict=True) if stays) <= LAZY_BYTES:
+        lazy = [False] * len(parts)
+    checked = [
+        check_on_disk(part, name) if stays else check_view(part, name, device)
+        for part, name, stays in zip(parts, names, lazy, strict=True)
+    ]
+    lengths = [view.values.shape[0] for view in checked]
+    check_lengths(lengths, names)
+    missing = np.column_stack([view.missing for view in checked])
+    if missing.all(axis=1).any():
+        row = int(np.flatnonzero(missing.all(axis=1))[0])
+        raise ValueError(f"sample {row} is NaN in every view: drop it")
+
+    hashes = [row_hashes(view.values) if view.hashes is None else view.hashes for view in checked]
+    for h, view in zip(hashes, checked, strict=True):
+        h[view.missing] = MISSING_HASH  # not what a row of zeros has
+    contents = [mixed(content_of(h)) for h in hashes]
+    view_order = list(range(len(parts)))
+    if not keep_view_order:
+        view_order = order_of_views(contents, [(is_sparse(view.values), str(view.dtype)) for view in checked])
+    keys = keys_of(hashes, contents)
+    order = np.argsort(keys, kind="stable") if canonical else np.arange(lengths[0])
+
+    def rows_of(v: int) -> Any:
+        values, rank = checked[v].values, order if canonical else None
+        if lazy[v]:
+            return rows_on_disk(checked[v], order, unit=unit)
+        return unit_rows(values, rank) if unit else ordered_rows(values, rank)
+
+    arrays = tuple(rows_of(v) for v in view_order)
+    return Views(
+        arrays=arrays,
+        order=order,
+        view_order=tuple(view_order),
+        row_keys=keys[order],
+        missing=missing[order][:, view_order],
+        sample_ids=ids,
+        names=tuple(names[v] for v in view_order),
+        as_given=tuple(parts[v] if unit and is_single(checked[v]) else None for v in view_order),
+    )
