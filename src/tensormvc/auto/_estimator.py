@@ -221,10 +221,10 @@ class MultiViewClustering(MultiViewClusterer):
         self.verbose = verbose
         self.progress = progress
 
-    def _as_views(self, views: Any) -> Views:
+    def _views_of(self, views: Any) -> Views:
         return as_views(views, view_sizes=self.view_sizes, unit=False).on_host()
 
-    def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
+    def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         start = time.perf_counter()
         refuse_missing(views, "MultiViewClustering")
         evidence = gather_evidence(views, self.normalisation)
@@ -256,7 +256,7 @@ class MultiViewClustering(MultiViewClusterer):
             left_out=left_out,
             seconds=time.perf_counter() - start,
         )
-        return labels
+        views.local_rows.hold(labels=labels)
 
     def _members(
         self, graphs: NeighbourGraphs, given: sp.csr_array | None, seed: int, start: float

@@ -1,6 +1,7 @@
 """Graphs over the samples, and anchors."""
 
-from ._anchors import anchor_graph, bkhk, two_means
+from ._anchors import anchor_graph, view_anchors
+from ._bkhk import bkhk
 from ._gmc import GMCGraph, GMCResult, gmc, probabilistic_graph
 from ._ideal import ideal_graph
 from ._knn import SampleGraph, SimGraph, SumGraph, knn_graph, refuse_missing
@@ -30,5 +31,5 @@ __all__ = [
     "permuted_graph",
     "probabilistic_graph",
     "refuse_missing",
-    "two_means",
+    "view_anchors",
 ]
