@@ -99,7 +99,7 @@ def check_view(part: Any, name: str, device: Any) -> Checked:
     """Return a view as a floating matrix on a device, and which of its rows are missing (set to zero)."""
     if is_dask(part):
         raise TypeError(
-            f"{name} is a collection of Dask, on which ESTMC, ASRETR and TLRLF4MVC with the basis AGFT work: "
+            f"{name} is a Dask collection, which only ESTMC, ASRETR and TLRLF4MVC with the basis AGFT accept: "
             "bring it into memory with .compute() for anything else"
         )
     if is_sparse(part):
