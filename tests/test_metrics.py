@@ -379,7 +379,7 @@ def test_labels_that_cannot_be_compared():
     for entries in ([[1], [1, 2]], [np.ones(2), np.ones(3)]):
         labels = np.empty(2, dtype=object)
         labels[:] = entries
-        with pytest.raises(TypeError, match="y has labels that cannot be compared; .*: unhashable"):
+        with pytest.raises(TypeError, match=r"y has labels that cannot be compared; .*: unhashable"):
             purity(labels, [0, 1])
 
 
