@@ -154,9 +154,7 @@ def inverse_transform(slices: Array, basis: Any) -> Array:
 
 def _fitted(basis: Any) -> Any:
     if isinstance(basis, str) or not hasattr(basis, "slice_weights_"):
-        raise ValueError(
-            f"{basis!r} is not fitted: slices do not determine the number of samples, so pass a fitted basis"
-        )
+        raise ValueError(f"{basis!r} is not fitted; slices alone do not determine the number of samples")
     return basis
 
 

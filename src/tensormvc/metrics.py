@@ -108,9 +108,7 @@ def _refuse_missing(missing: npt.NDArray[np.bool_], name: str) -> None:
 def _table(y: Any, labels: Any) -> _Table:
     first, second = _as_labels(y, "y"), _as_labels(labels, "labels")
     if first.shape != second.shape:
-        raise ValueError(
-            f"y has shape {first.shape} and labels has shape {second.shape}; they must have the same length"
-        )
+        raise ValueError(f"y has shape {first.shape} and labels has shape {second.shape}; expected the same length")
     classes, clusters = _codes(first, "y"), _codes(second, "labels")
     cluster_sizes = np.bincount(clusters)
     # At most n², which int64 holds up to 3·10⁹ samples.

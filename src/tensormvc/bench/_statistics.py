@@ -51,11 +51,10 @@ def rank(names: Sequence[str], scores: NDArray[np.float64]) -> Ranking:
     n, k = scores.shape
     ranks = stats.rankdata(-scores, axis=1)
     means = ranks.mean(axis=0)
-    ties = sum(float(np.sum(counts**3 - counts)) for counts in (np.unique(row, return_counts=True)[1] for row in ranks))
-    spread = 1 - ties / (n * k * (k * k - 1))
+    correction = float(np.mean([stats.tiecorrect(row) for row in ranks]))
     p_value = 1.0
-    if spread > 0:
-        statistic = 12 * n / (k * (k + 1)) * float(np.sum((means - (k + 1) / 2) ** 2)) / spread
+    if correction > 0:  # not all candidates are tied in every case
+        statistic = 12 * n / (k * (k + 1)) * float(np.sum((means - (k + 1) / 2) ** 2)) / correction
         p_value = float(stats.chi2.sf(statistic, k - 1))
     studentized = float(stats.studentized_range.ppf(0.95, k, np.inf)) / np.sqrt(2)
     difference = float(studentized * np.sqrt(k * (k + 1) / (6 * n)))

@@ -60,7 +60,7 @@ def _gains(results: PlanResults, chosen: Iterable[Selected], **changes: Any) -> 
 
 def _summary(gains: NDArray[np.float64]) -> str:
     pairs = f"{np.count_nonzero(gains > 0)} of {len(gains)} pairs of data set and method"
-    return f"in {pairs}, by {gains.mean():+.1f} points of ACC on average"
+    return f"in {pairs}; the mean difference in ACC is {gains.mean():+.1f} points"
 
 
 def _cells(results: PlanResults, transform: str, selection: str, rate: float | None = None) -> list[Selected]:
