@@ -7,9 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 import tensormvc as tm
-from tensormvc.auto import _estimator as auto
-from tensormvc.auto import _scaling as _normalisations
-from tensormvc.auto._consensus import consensus_embedding
+from tensormvc.auto import _estimator, _scaling
+from tensormvc.auto._consensus import consensus_embedding, ward_labels
 from tensormvc.auto._evidence import gather_evidence
 from tensormvc.graphs._fuzzy import find_neighbours
 from tensormvc.views import as_views
@@ -64,8 +63,8 @@ def test_order_changes_nothing_in_full(request, data):
 
 def test_landmarks_stand_for_the_others(digits, monkeypatch):
     views, y = digits
-    monkeypatch.setattr(auto, "_MOST_LANDMARKS", 200)
-    monkeypatch.setattr(auto, "_LEAST_LANDMARKS", 200)
+    monkeypatch.setattr(_estimator, "_MOST_LANDMARKS", 200)
+    monkeypatch.setattr(_estimator, "_LEAST_LANDMARKS", 200)
     model = fit(views)
     assert model.report_.n_landmarks == 200
     assert len(model.landmarks_) == 200
@@ -82,16 +81,16 @@ def test_landmarks_stand_for_the_others(digits, monkeypatch):
 def test_the_budget_decides_the_landmarks_and_ends_the_fit(digits):
     views, _y = digits
     start = time.perf_counter()
-    with pytest.warns(RuntimeWarning, match="pipelines were left out"):
+    with pytest.warns(RuntimeWarning, match="too short for . pipelines"):
         model = fit(views, time_budget=1e-3)
     assert model.report_.left_out
     assert len(model.report_.members) == 2
     assert "Left out" in str(model.report_)
     assert time.perf_counter() - start < 15
     evidence = gather_evidence(as_views([np.random.default_rng(0).normal(size=(20_000, 5))], unit=False))
-    assert auto._landmarks(evidence, 300) == 10_000
-    assert auto._landmarks(evidence, 4) < auto._landmarks(evidence, 6) < 10_000
-    assert auto._landmarks(evidence, 1e-6) == 1000
+    assert _estimator._landmark_count(evidence, 300) == 10_000
+    assert _estimator._landmark_count(evidence, 4) < _estimator._landmark_count(evidence, 6) < 10_000
+    assert _estimator._landmark_count(evidence, 1e-6) == 1000
 
 
 def test_it_tells_what_it_chose(digits):
@@ -123,7 +122,7 @@ def test_the_number_of_clusters_is_found():
 def test_a_graph_of_the_user_is_one_of_the_graphs(digits):
     views, y = digits
     model = tm.MultiViewClustering(10, random_state=0).fit(views, sample_graph=tm.ideal_graph(y))
-    given = [member for member in model.report_.members if member.name.startswith("given graph")]
+    given = [member for member in model.report_.members if member.name.startswith("sample_graph")]
     order = model.landmarks_
     assert acc(y[order], given[0].labels) == 1
     permutation = np.random.default_rng(0).permutation(300)
@@ -141,7 +140,7 @@ def test_views_confirm_the_right_scaling():
     evidence = gather_evidence(as_views({"drowned": drowned, "good": views[1]}, unit=False))
     chosen = {choice.view: choice for choice in evidence.normalisations}
     assert chosen["drowned"].name in ("z-score", "z-score-unit", "range")
-    assert "the other views confirm" in chosen["drowned"].reason
+    assert "agrees best with the other views" in chosen["drowned"].reason
 
 
 def test_a_view_of_noise_gets_little_weight():
@@ -157,9 +156,9 @@ def test_counts_are_weighed_by_rarity_and_text_is_kept_sparse():
     rng = np.random.default_rng(0)
     counts = sp.random_array((80, 400), density=0.03, rng=rng, data_sampler=lambda size: rng.integers(1, 9, size))
     dense = counts.toarray()
-    assert _normalisations.usual_normalisation(_normalisations.lean(dense)) == "tf-idf"
+    assert _scaling.usual_normalisation(_scaling.lean(dense)) == "tf-idf"
     for form in (counts, dense):
-        scaled = _normalisations.normalised(_normalisations.lean(form), "tf-idf")
+        scaled = _scaling.normalised(_scaling.lean(form), "tf-idf")
         assert sp.issparse(scaled)
         occurs = np.count_nonzero(dense, axis=0)
         expected = np.where(dense > 0, 1 + np.log(np.maximum(dense, 1)), 0) * (np.log(81 / (1 + occurs)) + 1)
@@ -167,12 +166,12 @@ def test_counts_are_weighed_by_rarity_and_text_is_kept_sparse():
         expected /= np.sqrt((expected**2).sum() / 80)
         # A few logarithms and a norm over 400 features.
         np.testing.assert_allclose(scaled.toarray(), expected, rtol=1e-12, atol=1e-14)
-    assert "root" not in _normalisations.suitable_normalisations(rng.normal(size=(5, 3)))
-    assert _normalisations.usual_normalisation(rng.normal(size=(5, 3))) == "z-score"
-    assert _normalisations.usual_normalisation(rng.normal(size=(5, 30))) == "z-score-unit"
+    assert "root" not in _scaling.suitable_normalisations(rng.normal(size=(5, 3)))
+    assert _scaling.usual_normalisation(rng.normal(size=(5, 3))) == "z-score"
+    assert _scaling.usual_normalisation(rng.normal(size=(5, 30))) == "z-score-unit"
 
 
-@pytest.mark.parametrize("name", _normalisations.NORMALISATIONS)
+@pytest.mark.parametrize("name", _scaling.NORMALISATIONS)
 def test_a_normalisation_can_be_asked_for(digits, name):
     views, _y = digits
     model = fit([view[:60] for view in views], 4, normalisation=["auto", name, "auto", "unit"])

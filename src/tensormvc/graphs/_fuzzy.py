@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ class Neighbours:
         The neighbours.
     squares : ndarray
         Squared distances to them.
+    n_candidates : int
+        Number of samples that the neighbours were chosen from.
     scale : float
         Squared length of the longest sample, which rounding errors are relative to.
     """
@@ -43,6 +45,7 @@ class Neighbours:
     starts: NDArray[np.intp]
     indices: NDArray[np.intp]
     squares: NDArray[np.float64]
+    n_candidates: int
     scale: float
 
     def nearest(self, n_neighbors: int) -> Neighbours:
@@ -55,13 +58,13 @@ class Neighbours:
         with_ties = _ties_are_kept(np.add.reduceat(tied, first), np.add.reduceat(nearer, first), n_neighbors)
         kept = np.where(np.repeat(with_ties, counts), tied, nearer)
         ends = np.cumsum(kept)[self.starts[1:] - 1]
-        return Neighbours(np.concatenate([[0], ends]), self.indices[kept], self.squares[kept], self.scale)
+        starts = np.concatenate([[0], ends])
+        return replace(self, starts=starts, indices=self.indices[kept], squares=self.squares[kept])
 
     def graph(self, weights: NDArray[np.float64] | None = None) -> sp.csr_array:
         """Return the directed graph from each sample to its neighbours, with weight 1 by default."""
-        n = len(self.starts) - 1
         values = np.ones(len(self.indices)) if weights is None else weights
-        return sp.csr_array((values, self.indices, self.starts), shape=(n, n))
+        return sp.csr_array((values, self.indices, self.starts), shape=(len(self.starts) - 1, self.n_candidates))
 
     def link_graph(self) -> sp.csr_array:
         """Return the symmetric 0/1 graph in which two samples are linked if one is a neighbour of the other."""
@@ -104,7 +107,7 @@ def _neighbour_mask(squares: NDArray[np.float64], n_neighbors: int, scale: float
     margin = tie_margin(kth, scale)
     tied, nearer = squares <= kth + margin, squares < kth - margin
     with_ties = _ties_are_kept(tied.sum(axis=1), nearer.sum(axis=1), n_neighbors)
-    return np.where(with_ties[:, None], tied, nearer)
+    return np.asarray(np.where(with_ties[:, None], tied, nearer))
 
 
 def find_neighbours(parts: list[Any], n_neighbors: int, others: list[Any] | None = None) -> Neighbours:
@@ -127,13 +130,13 @@ def find_neighbours(parts: list[Any], n_neighbors: int, others: list[Any] | None
     Neighbours
     """
     candidates = parts if others is None else others
+    n, n_candidates = parts[0].shape[0], candidates[0].shape[0]
     scale = DistanceBlocks(parts, others).scale
-    undecided = np.arange(parts[0].shape[0])
+    undecided = np.arange(n)
     found: list[_Links] = []
     if not any(map(is_sparse, parts)):
-        count = min(2 * n_neighbors + 2, candidates[0].shape[0])
-        search = NearestNeighbors(n_neighbors=count, algorithm="brute", metric="sqeuclidean")
-        squares, indices = search.fit(np.hstack(candidates)).kneighbors(np.hstack(parts))
+        search = NearestNeighbors(algorithm="brute", metric="sqeuclidean").fit(np.hstack(candidates))
+        squares, indices = search.kneighbors(np.hstack(parts), min(2 * n_neighbors + 2, n_candidates))
         if others is None:
             squares[indices == undecided[:, None]] = np.inf
         kept = _neighbour_mask(squares, n_neighbors, scale)
@@ -147,8 +150,8 @@ def find_neighbours(parts: list[Any], n_neighbors: int, others: list[Any] | None
         found += _search_rows(blocks, undecided, n_neighbors, skip_self=others is None)
     rows, columns, values = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
     order = np.lexsort((columns, values, rows))
-    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=parts[0].shape[0]))])
-    return Neighbours(starts, columns[order], values[order], scale)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
+    return Neighbours(starts, columns[order], values[order], n_candidates, scale)
 
 
 def _search_rows(blocks: DistanceBlocks, samples: NDArray[np.intp], n_neighbors: int, skip_self: bool) -> list[_Links]:
