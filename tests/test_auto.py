@@ -1,10 +1,13 @@
-"""The front door: what it chooses, that it tells, that the order means nothing, and that it keeps to its time."""
+"""`MultiViewClustering`: its choices, its report, independence of the order of samples and views, the time budget."""
 
 import time
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import cut_tree, ward
 
 import tensormvc as tm
 from tensormvc.auto import _estimator, _scaling
@@ -221,6 +224,63 @@ def test_many_samples_at_one_distance_are_no_neighbours():
     # A few ties are all included, whatever their position.
     line = np.arange(10.0)[:, None]
     assert np.diff(find_neighbours([line], 1).starts).tolist() == [1, 2, 2, 2, 2, 2, 2, 2, 2, 1]
+
+
+def textbook_neighbours(samples, candidates, k, skip_self):
+    """The rule for ties, literally, on points with whole coordinates (whose distances are exact)."""
+    lists = []
+    for i, sample in enumerate(samples):
+        distances = {
+            j: ((sample - other) ** 2).sum() for j, other in enumerate(candidates) if not (skip_self and i == j)
+        }
+        kth = sorted(distances.values())[k - 1]
+        tied = [j for j, distance in distances.items() if distance <= kth]
+        nearer = [j for j, distance in distances.items() if distance < kth]
+        lists.append(sorted(tied if len(tied) <= 2 * k or not nearer else nearer, key=lambda j: (distances[j], j)))
+    return lists
+
+
+@given(st.integers(0, 10**6), st.integers(3, 40), st.integers(1, 4), st.integers(1, 3), st.data())
+def test_the_rule_for_ties_holds_for_dense_and_sparse_parts(seed, n, width, spread, data):
+    """Whole coordinates in a small range: full of ties and duplicates."""
+    points = np.random.default_rng(seed).integers(0, spread + 1, size=(n, width)).astype(float)
+    among_themselves = data.draw(st.booleans())
+    candidates = points if among_themselves else points[: max(2, n // 2)]
+    k = data.draw(st.integers(1, len(candidates) - 1))
+    expected = textbook_neighbours(points, candidates, k, among_themselves)
+    half = width // 2
+    forms = [
+        lambda a: [a],
+        lambda a: [sp.csr_array(a)],
+        lambda a: [a[:, :half], sp.csr_array(a[:, half:])] if half else [a],
+    ]
+    for form in forms:
+        found = find_neighbours(form(points), k, None if among_themselves else form(candidates))
+        assert [piece.tolist() for piece in np.split(found.indices, found.starts[1:-1])] == expected
+
+
+@given(st.integers(0, 10**6), st.integers(2, 40), st.sampled_from(["distinct", "grid", "duplicates"]), st.data())
+def test_ward_trees_are_cut_into_exactly_k_clusters(seed, n, kind, data):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(n, 3))
+    if kind == "grid":
+        points = rng.integers(0, 3, size=(n, 3)).astype(float)
+    elif kind == "duplicates":
+        points = points[rng.integers(0, max(1, n // 3), size=n)]
+    k = data.draw(st.integers(1, n))
+    labels = ward_labels(points, k)
+    assert set(labels) == set(range(k))
+    heights = ward(points)[:, 2]
+    cuts = [k]
+    if 0 < n - k < n - 1 and heights[n - k - 1] == heights[n - k]:
+        # The cut is within merges of equal height: SciPy may leave out others of them.
+        cuts = [n - np.count_nonzero(heights < heights[n - k]), n - np.count_nonzero(heights <= heights[n - k])]
+    finer, coarser = (cut_tree(ward(points), [cut]).ravel() for cut in (cuts[0], cuts[-1]))
+    if len(cuts) == 1:
+        np.testing.assert_array_equal(labels, finer)
+    # Every cluster of the finer cut is within one of ours, and each of ours within one of the coarser cut.
+    assert len(set(zip(finer.tolist(), labels.tolist(), strict=True))) == finer.max() + 1
+    assert len(set(zip(labels.tolist(), coarser.tolist(), strict=True))) == k
 
 
 def test_the_consensus_is_that_of_the_whole_co_association():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,7 @@ _TREE_SAMPLES = 2500
 _RESTARTS = 10
 
 
-def consensus_embedding(
-    labelings: list[NDArray[np.intp]], weights: NDArray[np.float64], n_components: int
-) -> NDArray[np.float64]:
+def consensus_embedding(labelings: Sequence[Any], weights: Sequence[float], n_components: int) -> NDArray[np.float64]:
     """Return the leading eigenvectors of the normalised co-association matrix of several clusterings.
 
     Two samples are associated by the total weight of the clusterings in which they share a cluster. This n × n matrix
@@ -29,9 +28,9 @@ def consensus_embedding(
 
     Parameters
     ----------
-    labelings : list of ndarray of int of shape (n,)
+    labelings : sequence of arrays of int of shape (n,)
         Labels of each clustering, starting from 0.
-    weights : ndarray of shape (n_labelings,)
+    weights : sequence of float
         Non-negative weights of the clusterings, not all zero.
     n_components : int
         Number of eigenvectors.
@@ -41,9 +40,8 @@ def consensus_embedding(
     ndarray of shape (n, n_components)
         With fewer columns if the matrix has a lower rank.
     """
-    indicators = sp.hstack(
-        [np.sqrt(weight) * one_hot(labels) for labels, weight in zip(labelings, weights, strict=True)], format="csr"
-    )
+    columns = [np.sqrt(weight) * one_hot(labels) for labels, weight in zip(labelings, weights, strict=True)]
+    indicators = sp.hstack(columns, format="csr")
     degrees = indicators @ (indicators.T @ np.ones(len(labelings[0])))
     scaled = sp.csr_array(indicators.multiply(1 / np.sqrt(degrees)[:, None]))
     values, vectors = np.linalg.eigh((scaled.T @ scaled).toarray())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,8 +23,6 @@ from ._consensus import cluster_embedding, consensus_embedding
 from ._evidence import ChosenNormalisation, Evidence, gather_evidence
 from ._members import Member, run_pipelines
 from ._number import ClusterNumber, cluster_number
-
-__all__ = ["MultiViewClustering"]
 
 _MOST_LANDMARKS = 10_000
 _LEAST_LANDMARKS = 1000
@@ -76,16 +74,9 @@ class AutoReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, without the labels of the members."""
-        return {
-            "normalisations": [asdict(choice) for choice in self.normalisations],
-            "view_weights": self.view_weights,
-            "n_clusters": self.n_clusters,
-            "cluster_number": None if self.cluster_number is None else self.cluster_number.statement,
-            "members": [{"name": m.name, "score": m.score, "weight": m.weight} for m in self.members],
-            "n_landmarks": self.n_landmarks,
-            "left_out": self.left_out,
-            "seconds": self.seconds,
-        }
+        members = [{"name": m.name, "score": m.score, "weight": m.weight} for m in self.members]
+        number = None if self.cluster_number is None else self.cluster_number.statement
+        return {**asdict(replace(self, members=[], cluster_number=None)), "members": members, "cluster_number": number}
 
     def __str__(self) -> str:
         why = "set by n_clusters" if self.cluster_number is None else self.cluster_number.statement
@@ -225,8 +216,7 @@ class MultiViewClustering(MultiViewClusterer):
                 RuntimeWarning,
                 stacklevel=4,
             )
-        weights = np.array([member.weight for member in members])
-        embedding = consensus_embedding([member.labels for member in members], weights, self.n_clusters_)
+        embedding = consensus_embedding([m.labels for m in members], [m.weight for m in members], self.n_clusters_)
         labels = cluster_embedding(embedding, self.n_clusters_, SampleRandom(landmarks.views, seed))
         if n_landmarks < views.n_samples:
             labels, embedding = _extended(evidence, labels, embedding)

@@ -5,7 +5,7 @@ Views describe the same samples: neighbours in one view that are neighbours in a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -197,11 +197,10 @@ class Evidence:
             return self._joint_neighbours.nearest(n_neighbors).fuzzy_graph()
         lists = [neighbours.nearest(n_neighbors) for neighbours in self._neighbours]
         if kind == "agreement":
-            return sp.csr_array(
-                sum(w * each.link_graph() for w, each in zip(self.weights, lists, strict=True)).power(2)
-            )
-        graphs = zip(self.weights, [each.fuzzy_graph() for each in lists], strict=True)
-        return sp.csr_array(sum(weight / graph.sum() * graph for weight, graph in graphs))
+            links = [each.link_graph() for each in lists]
+            return sp.csr_array(sum(w * graph for w, graph in zip(self.weights, links, strict=True)).power(2))
+        fuzzy = [each.fuzzy_graph() for each in lists]
+        return sp.csr_array(sum(w / graph.sum() * graph for w, graph in zip(self.weights, fuzzy, strict=True)))
 
     def score(self, labels: Any, measure: Measure = neighbour_information, weighted: bool = True) -> float:
         """Return how well a clustering, in working order, fits the graphs of the views: the mean of a measure."""
@@ -250,12 +249,10 @@ def _requested(normalisation: Any, views: Views) -> list[str]:
         if unknown := sorted(set(normalisation) - set(views.names)):
             raise ValueError(f"normalisation has no view named {unknown[0]!r}; the views are {', '.join(views.names)}")
         requested = [normalisation.get(name, "auto") for name in views.names]
-    elif len(normalisation) == views.n_views:
+    elif isinstance(normalisation, Sequence) and len(normalisation) == views.n_views:
         requested = [normalisation[v] for v in views.view_order]
     else:
-        raise ValueError(
-            f"normalisation={normalisation!r} must be a name, or one for each of the {views.n_views} views"
-        )
+        raise ValueError(f"normalisation={normalisation!r}: pass a name, or one for each of the {views.n_views} views")
     if unknown := [name for name in requested if name not in ("auto", *NORMALISATIONS)]:
         raise ValueError(f"unknown normalisation {unknown[0]!r}; choose from auto, {', '.join(NORMALISATIONS)}")
     return requested

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,20 +103,12 @@ def _ties_are_kept(tied: NDArray[Any], nearer: NDArray[Any], n_neighbors: int) -
     return np.asarray((tied <= 2 * n_neighbors) | (nearer == 0))
 
 
-def _neighbour_mask(squares: NDArray[np.float64], n_neighbors: int, scale: float) -> NDArray[np.bool_]:
-    """Return which columns of (rows, candidates) squared distances are neighbours."""
-    kth = np.partition(squares, n_neighbors - 1, axis=1)[:, n_neighbors - 1, None]
-    margin = tie_margin(kth, scale)
-    tied, nearer = squares <= kth + margin, squares < kth - margin
-    with_ties = _ties_are_kept(tied.sum(axis=1), nearer.sum(axis=1), n_neighbors)
-    return np.asarray(np.where(with_ties[:, None], tied, nearer))
-
-
 def find_neighbours(parts: list[Any], n_neighbors: int, others: list[Any] | None = None) -> Neighbours:
     """Return the nearest neighbours of every sample.
 
-    Of dense samples, scikit-learn's brute-force search finds the 2k + 1 nearest: enough to tell whether those tied with
-    the k-th are neighbours, unless no sample is nearer. Only then, and for sparse samples, all distances are looked at.
+    For dense samples, scikit-learn's brute-force search finds the 2k + 1 nearest: enough to tell whether those tied with
+    the k-th are neighbours, unless no sample is nearer. In that case all distances are compared, as for sparse samples,
+    for which scikit-learn has no compiled search.
 
     Parameters
     ----------
@@ -132,40 +126,47 @@ def find_neighbours(parts: list[Any], n_neighbors: int, others: list[Any] | None
     candidates = parts if others is None else others
     n, n_candidates = parts[0].shape[0], candidates[0].shape[0]
     scale = DistanceBlocks(parts, others).scale
+    links = partial(_links, n_neighbors=n_neighbors, scale=scale, skip_self=others is None)
     undecided = np.arange(n)
     found: list[_Links] = []
     if not any(map(is_sparse, parts)):
         search = NearestNeighbors(algorithm="brute", metric="sqeuclidean").fit(np.hstack(candidates))
-        squares, indices = search.kneighbors(np.hstack(parts), min(2 * n_neighbors + 2, n_candidates))
-        if others is None:
-            squares[indices == undecided[:, None]] = np.inf
-        kept = _neighbour_mask(squares, n_neighbors, scale)
-        # More are kept only where none is nearer than the ties, of which there may be others yet.
-        decided = kept.sum(axis=1) <= 2 * n_neighbors
-        kept &= decided[:, None]
-        found.append((np.nonzero(kept)[0], indices[kept], squares[kept]))
-        undecided = np.flatnonzero(~decided)
+        count = min(2 * n_neighbors + 2, n_candidates)
+        rows, indices, squares = links(undecided, *search.kneighbors(np.hstack(parts), count))
+        # A longer list holds ties without a nearer neighbour, of which there may be more.
+        longer = np.bincount(rows, minlength=n) > 2 * n_neighbors
+        complete = ~longer[rows]
+        found.append((rows[complete], indices[complete], squares[complete]))
+        undecided = np.flatnonzero(longer)
     if len(undecided):
-        blocks = DistanceBlocks([part[undecided] for part in parts], candidates, scale)
-        found += _search_rows(blocks, undecided, n_neighbors, skip_self=others is None)
-    rows, columns, values = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
-    order = np.lexsort((columns, values, rows))
+        found += _search_rows(DistanceBlocks([part[undecided] for part in parts], candidates, scale), undecided, links)
+    rows, indices, squares = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
+    order = np.lexsort((indices, squares, rows))
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
-    return Neighbours(starts, columns[order], values[order], n_candidates, scale)
+    return Neighbours(starts, indices[order], squares[order], n_candidates, scale)
 
 
-def _search_rows(blocks: DistanceBlocks, samples: NDArray[np.intp], n_neighbors: int, skip_self: bool) -> list[_Links]:
-    """Return the neighbours of some samples among all candidates, from their whole rows of distances."""
+def _search_rows(blocks: DistanceBlocks, samples: NDArray[np.intp], links: Callable[..., _Links]) -> list[_Links]:
+    """Return the neighbours of some samples from their distances to all candidates."""
     found: list[_Links] = []
 
     def search(start: int, stop: int) -> None:
         for lo in range(start, stop, blocks.rows_at_once):
             rows = samples[lo : min(lo + blocks.rows_at_once, stop)]
             squares = blocks.block(lo, lo + len(rows))
-            if skip_self:
-                squares[np.arange(len(rows)), rows] = np.inf
-            near, columns = np.nonzero(_neighbour_mask(squares, n_neighbors, blocks.scale))
-            found.append((rows[near], columns, squares[near, columns]))
+            found.append(links(rows, squares, np.broadcast_to(np.arange(squares.shape[1]), squares.shape)))
 
     parallel_ranges(search, len(samples), blocks.rows_at_once)
     return found
+
+
+def _links(samples: Any, squares: Any, candidates: Any, n_neighbors: int, scale: float, skip_self: bool) -> _Links:
+    """Return which of the candidates, at these squared distances (rows, columns), are neighbours of the samples."""
+    if skip_self:
+        squares[candidates == samples[:, None]] = np.inf
+    kth = np.partition(squares, n_neighbors - 1, axis=1)[:, n_neighbors - 1, None]
+    margin = tie_margin(kth, scale)
+    tied, nearer = squares <= kth + margin, squares < kth - margin
+    with_ties = _ties_are_kept(tied.sum(axis=1), nearer.sum(axis=1), n_neighbors)
+    kept = np.where(with_ties[:, None], tied, nearer)
+    return samples[np.nonzero(kept)[0]], candidates[kept], squares[kept]
