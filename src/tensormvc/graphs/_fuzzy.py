@@ -106,9 +106,9 @@ def _ties_are_kept(tied: NDArray[Any], nearer: NDArray[Any], n_neighbors: int) -
 def find_neighbours(parts: list[Any], n_neighbors: int, others: list[Any] | None = None) -> Neighbours:
     """Return the nearest neighbours of every sample.
 
-    For dense samples, scikit-learn's brute-force search finds the 2k + 1 nearest: enough to tell whether those tied with
-    the k-th are neighbours, unless no sample is nearer. In that case all distances are compared, as for sparse samples,
-    for which scikit-learn has no compiled search.
+    For dense samples, scikit-learn's compiled search finds the 2k + 1 nearest: enough to tell whether those tied with
+    the k-th are neighbours, unless no sample is nearer. Then all distances are compared, as they are for sparse
+    samples, for which scikit-learn has no compiled search.
 
     Parameters
     ----------
