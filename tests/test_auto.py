@@ -84,7 +84,7 @@ def test_landmarks_stand_for_the_others(digits, monkeypatch):
 def test_the_budget_decides_the_landmarks_and_ends_the_fit(digits):
     views, _y = digits
     start = time.perf_counter()
-    with pytest.warns(RuntimeWarning, match="too short for . pipelines"):
+    with pytest.warns(RuntimeWarning, match="too short for . pipelines: raise it"):
         model = fit(views, time_budget=1e-3)
     assert model.report_.left_out
     assert len(model.report_.members) == 2

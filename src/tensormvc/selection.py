@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,10 +109,8 @@ def select_model(
         scores = [evidence.score(labels, *_ON_GRAPHS[criterion]) for labels in labelings]
     else:
         score, seed = _ON_ESTIMATORS[criterion], random_seed(random_state)
-        scores = [
-            score(name, candidate, labels, unscaled, seed)
-            for (name, candidate), labels in zip(named.items(), labelings, strict=True)
-        ]
+        cases = zip(named, named.values(), labelings, strict=True)
+        scores = [score(name, candidate, labels, unscaled, seed) for name, candidate, labels in cases]
     best = int(np.argmax(scores))
     return Selection([str(name) for name in named], np.array(scores), criterion, list(named.values())[best], best)
 
@@ -121,10 +119,8 @@ def _labels_of(name: Any, candidate: Any, views: Views) -> NDArray[Any]:
     """Return the labels of a candidate in working order."""
     labels = np.asarray(getattr(candidate, "labels_", candidate))
     if labels.shape != (views.n_samples,):
-        raise ValueError(
-            f"candidate {name}: expected labels of {views.n_samples} samples, or an estimator fitted to them, "
-            f"got {type(candidate).__name__}"
-        )
+        expected = f"labels of {views.n_samples} samples, or an estimator fitted to them"
+        raise ValueError(f"candidate {name}: expected {expected}, got {type(candidate).__name__}")
     return np.asarray(views.to_working_order(labels))
 
 
@@ -163,7 +159,4 @@ _ON_GRAPHS: dict[str, tuple[Measure, bool]] = {
     "modularity": (modularity, False),
     "held-out-view": (_predicted_by_neighbours, False),
 }
-_ON_ESTIMATORS: dict[str, Callable[[Any, Any, NDArray[Any], Views, int], float]] = {
-    "stability": _stability,
-    "silhouette": _silhouette,
-}
+_ON_ESTIMATORS = {"stability": _stability, "silhouette": _silhouette}

@@ -84,10 +84,8 @@ class AutoReport:
         lines += [f"  {c.view}: weight {self.view_weights[c.view]:.2f}; {c.reason}" for c in self.normalisations]
         lines.append(f"Clusters: {self.n_clusters} ({why})")
         if self.n_landmarks < self.n_samples:
-            lines.append(
-                f"Landmarks: {self.n_landmarks:,} of {self.n_samples:,} samples were clustered; the others got the "
-                "labels of their nearest landmarks"
-            )
+            share = f"{self.n_landmarks:,} of {self.n_samples:,} samples"
+            lines.append(f"Landmarks: {share} were clustered; the others got the labels of their nearest landmarks")
         lines.append(f"Consensus of {len(self.members)} clusterings (neighbour information in nats; weight)")
         lines += [f"  {member.name}: {member.score:.3f}; {100 * member.weight:.0f} %" for member in self.members]
         if self.left_out:
@@ -203,19 +201,13 @@ class MultiViewClustering(MultiViewClusterer):
         estimate = None
         if self.n_clusters == "auto":
             estimate = cluster_number(landmarks)
-            self._report_progress(0, 1, "number of clusters")
+            self._notify(0, 1, "number of clusters")
         self.n_clusters_ = int(self.n_clusters) if estimate is None else estimate.n_clusters
         deadline = start + _MEMBER_SHARE * self.time_budget
-        members, left_out = run_pipelines(
-            landmarks, self.n_clusters_, sample_graph, seed, deadline, self._report_progress
-        )
+        members, left_out = run_pipelines(landmarks, self.n_clusters_, sample_graph, seed, deadline, self._notify)
         if left_out:
-            warnings.warn(
-                f"time_budget={self.time_budget:g} was too short for {len(left_out)} pipelines, which makes the result "
-                "depend on the speed of the machine: raise it",
-                RuntimeWarning,
-                stacklevel=4,
-            )
+            message = f"time_budget={self.time_budget:g} is too short for {len(left_out)} pipelines: raise it"
+            warnings.warn(f"{message}, or results will depend on the machine's speed", RuntimeWarning, stacklevel=4)
         embedding = consensus_embedding([m.labels for m in members], [m.weight for m in members], self.n_clusters_)
         labels = cluster_embedding(embedding, self.n_clusters_, SampleRandom(landmarks.views, seed))
         if n_landmarks < views.n_samples:
@@ -235,7 +227,7 @@ class MultiViewClustering(MultiViewClusterer):
         )
         return labels
 
-    def _report_progress(self, done: int, total: int, stage: str) -> None:
+    def _notify(self, done: int, total: int, stage: str) -> None:
         if self.verbose:
             print(f"MultiViewClustering: {stage} ({done} of {total})")  # noqa: T201
         if self.progress is not None:
@@ -251,9 +243,7 @@ def _landmark_count(evidence: Evidence, time_budget: float) -> int:
     return min(n, max(_LEAST_LANDMARKS, min(_MOST_LANDMARKS, affordable)))
 
 
-def _extended(
-    evidence: Evidence, labels: NDArray[np.intp], embedding: NDArray[np.float64]
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def _extended(evidence: Evidence, labels: Any, embedding: Any) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Return labels and embedding of all samples, given those of the landmarks, which come first.
 
     The nearest landmarks vote on the label, in each view and in the concatenated views; the latter also give the mean
@@ -270,7 +260,7 @@ def _extended(
         for rows in row_blocks(n - n_landmarks):
             block = [part[n_landmarks + rows.start : n_landmarks + rows.stop] for part in parts]
             links = find_neighbours(block, min(_VOTES, n_landmarks), landmarks).graph()
-            counts = links.sum(axis=1)[:, None]
+            counts = np.diff(links.indptr)[:, None]
             votes[rows] += weight * (links @ clusters) / counts
             # The concatenated views come last, and overwrite the others.
             means[rows] = links @ embedding / counts

@@ -227,17 +227,10 @@ def gather_evidence(views: Views, normalisation: Any = "auto") -> Evidence:
     requested = _requested(normalisation, views)
     chosen, shares = _choose([part[:_COMPARED_SAMPLES] for part in raw], requested)
     parts = [normalised(part, name) for part, name in zip(raw, chosen, strict=True)]
-    choices = [
-        ChosenNormalisation(view, name, share, _reason(name, request, share))
-        for view, name, request, share in zip(views.names, chosen, requested, shares, strict=True)
-    ]
-    working = replace(
-        views,
-        arrays=tuple(normalize(part) for part in parts),
-        order=np.arange(views.n_samples),
-        sample_ids=None,
-        as_given=(None,) * views.n_views,
-    )
+    reasons = map(_reason, chosen, requested, shares)
+    choices = list(map(ChosenNormalisation, views.names, chosen, shares, reasons))
+    arrays, order = tuple(normalize(part) for part in parts), np.arange(views.n_samples)
+    working = replace(views, arrays=arrays, order=order, sample_ids=None, as_given=(None,) * views.n_views)
     return Evidence(working, parts, _weights(shares), choices)
 
 
