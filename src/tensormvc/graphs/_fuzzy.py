@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
+from threadpoolctl import threadpool_limits
 
 from ..backend import is_sparse, parallel_ranges
 from ._knn import DistanceBlocks, tie_margin
@@ -18,6 +19,8 @@ from ._knn import DistanceBlocks, tie_margin
 _BANDWIDTH_STEPS = 50
 # A bandwidth is at least this share of the mean distance to the neighbours: duplicates would make it 0.
 _LEAST_BANDWIDTH = 1e-3
+# Threads search for multiples of this number of samples, the size of scikit-learn's blocks.
+_SEARCHED_AT_ONCE = 256
 
 # Samples, their neighbours, and the squared distances between them.
 _Links = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]
@@ -130,9 +133,8 @@ def find_neighbours(parts: list[Any], n_neighbors: int, others: list[Any] | None
     undecided = np.arange(n)
     found: list[_Links] = []
     if not any(map(is_sparse, parts)):
-        search = NearestNeighbors(algorithm="brute", metric="sqeuclidean").fit(np.hstack(candidates))
         count = min(2 * n_neighbors + 2, n_candidates)
-        rows, indices, squares = links(undecided, *search.kneighbors(np.hstack(parts), count))
+        rows, indices, squares = links(undecided, *_compiled_search(np.hstack(parts), np.hstack(candidates), count))
         # A longer list holds ties without a nearer neighbour, of which there may be more.
         longer = np.bincount(rows, minlength=n) > 2 * n_neighbors
         complete = ~longer[rows]
@@ -144,6 +146,20 @@ def find_neighbours(parts: list[Any], n_neighbors: int, others: list[Any] | None
     order = np.lexsort((indices, squares, rows))
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
     return Neighbours(starts, indices[order], squares[order], n_candidates, scale)
+
+
+def _compiled_search(samples: Any, candidates: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Return squared distances to the nearest candidates, and their indices, both (n, count)."""
+    search = NearestNeighbors(algorithm="brute", metric="sqeuclidean").fit(candidates)
+    squares, indices = np.empty((len(samples), count)), np.empty((len(samples), count), dtype=np.intp)
+
+    def work(start: int, stop: int) -> None:
+        # In our threads: those of OpenMP wait busily for each other, which takes twice as long on a busy machine.
+        with threadpool_limits(limits=1, user_api="openmp"):
+            squares[start:stop], indices[start:stop] = search.kneighbors(samples[start:stop], count)
+
+    parallel_ranges(work, len(samples), _SEARCHED_AT_ONCE)
+    return squares, indices
 
 
 def _search_rows(blocks: DistanceBlocks, samples: NDArray[np.intp], links: Callable[..., _Links]) -> list[_Links]:
