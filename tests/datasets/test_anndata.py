@@ -106,8 +106,8 @@ def test_matrix_of_anndata_without_blocks(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"views": ["umap"]}, "'umap', which is not there.*pca"),
-        ({"labels": "tissue"}, "'tissue', which is no column of obs; its columns are leiden"),
+        ({"views": ["umap"]}, "'umap', which is not in the file.*pca"),
+        ({"labels": "tissue"}, "labels='tissue' is not a column of obs, whose columns are leiden"),
     ],
 )
 def test_names_that_are_not_there(options, message, tmp_path):

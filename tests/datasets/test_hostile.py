@@ -142,7 +142,7 @@ def test_missing_and_impossible_paths(path, tmp_path):
 
 
 def test_missing_file_is_also_a_file_not_found_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no such file") as caught:
+    with pytest.raises(FileNotFoundError, match="no such file or folder") as caught:
         load_views(tmp_path / "missing.mat")
     restored = pickle.loads(pickle.dumps(caught.value))
     assert isinstance(restored, DataError)
@@ -152,7 +152,7 @@ def test_missing_file_is_also_a_file_not_found_error(tmp_path):
 
 def test_unknown_ending(tmp_path):
     (tmp_path / "data.xyz").write_bytes(b"something")
-    with pytest.raises(DataError, match=r"'\.xyz' are not known; known are \.mat, \.npz"):
+    with pytest.raises(DataError, match=r"'\.xyz' cannot be read; readable are \.mat, \.npz"):
         load_views(tmp_path / "data.xyz")
 
 

@@ -89,7 +89,7 @@ def test_obs_in_another_file_is_not_touched(tmp_path):
 def test_names_of_views_and_samples(tmp_path):
     save_views(tmp_path / "a.npz", [A, A[:, :2]], Y)
     data = load_dataset(tmp_path / "a.npz")
-    assert (list(data.views), data.sample_ids, data.n_samples) == (["view 1", "view 2"], None, 40)
+    assert (list(data.views), data.sample_ids, data.n_samples) == (["view 0", "view 1"], None, 40)
     assert list(load_dataset(tmp_path / "a.npz", views=["X2"]).views) == ["X2"]
     data = load_dataset(mudata_file(tmp_path / "a.h5mu", order=["rna", "atac"]))
     assert list(data.views) == ["rna", "atac"]

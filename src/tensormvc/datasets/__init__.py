@@ -4,7 +4,7 @@ from ._dataset import Dataset
 from ._describe import describe
 from ._digits import load_digits_views
 from ._errors import DataError
-from ._lazy import RowSource
+from .readers._rows import RowSource
 from ._load import load_dataset, load_views
 from ._save import save_views
 from ._save_labels import save_labels

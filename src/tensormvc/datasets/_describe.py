@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..backend import is_sparse
 from ..views import mix, row_hashes
-from ._lazy import RowSource
+from .readers._rows import RowSource
 from ._shuffle import as_named_views
 
 _BLOCK_VALUES = 2**20

@@ -13,7 +13,7 @@ import scipy.sparse
 from .._files import StrPath, writing
 from ..backend import is_sparse
 from ._errors import DataError, require
-from ._lazy import RowSource
+from .readers._rows import RowSource
 from ._shuffle import as_named_views
 
 # The size of a variable is a signed 32-bit number for some readers.

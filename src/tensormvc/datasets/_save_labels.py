@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from .._files import StrPath, is_special, writing
 from ._errors import DataError, reading, require
-from ._hdf5 import HDF5Reader
-from ._tables import PARQUET
+from .readers._hdf5 import HDF5Reader
+from .readers._table import PARQUET
 
 _TEXT = {".csv": ",", ".tsv": "\t"}
 _ANNOTATED = (".h5mu", ".h5ad")

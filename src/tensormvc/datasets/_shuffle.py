@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend import is_sparse, random_seed
-from ._lazy import RowSource
+from .readers._rows import RowSource
 
 
 def shuffle_samples(

@@ -1,27 +1,29 @@
-"""HDF5 files: MATLAB's version 7.3, and any file with one dataset a view."""
+"""HDF5 files: MATLAB's version 7.3, and any file with one dataset per view."""
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
 import numpy as np
 
-from ._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError, require
-from ._hdf5_text import check_heaps, read_texts
-from ._lazy import HDF5Rows
-from ._mat import sparse_columns
-from ._variables import Opaque, text_lines
+from .._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError, require
+from ._heaps import check_heaps
+from ._rows import HDF5Rows
+from ._sparse import sparse_from_vectors
+from ._values import Opaque
 
-# What is smaller may be read whatever the size of the file, such as a dataset that holds only its fill value.
+# Smaller datasets may be read whatever the size of the file: one that holds only its fill value takes no space there.
 _SMALL_BYTES = 64 * 2**20
 _MAX_CELLS = 100_000
+_INTERNAL = ("#refs#", "#subsystem#")
 
 
 class HDF5Reader:
-    """An open HDF5 file; large datasets come out as sources of rows that read nothing yet.
+    """An open HDF5 file; its two-dimensional datasets are returned as row sources that have read nothing yet.
 
-    Only what is stored in the file itself is followed: links to other files and external storage are refused.
+    Only what is stored in the file itself is read: links to other files and external storage are refused.
 
     Parameters
     ----------
@@ -45,32 +47,30 @@ class HDF5Reader:
         self.file.close()
 
     def variables(self) -> dict[str, Any]:
-        """Return what the top level holds, by name."""
-        return {name: self._value(part, 0) for name, part in self.children(self.file).items() if name[:1] != "#"}
+        """Return the values at the top level by name."""
+        return {name: self._value(part, 0) for name, part in self.children(self.file).items()}
 
     def children(self, group: Any) -> dict[str, Any]:
-        """Return the datasets and groups in a group."""
-        found = {}
-        for name in group:
-            if isinstance(group.get(name, getlink=True), self.h5py.HardLink):
-                found[str(name)] = group[name]
-        return found
+        """Return the datasets and groups in a group by name; links and MATLAB's internal groups are left out."""
+        return {
+            str(name): group[name]
+            for name in group
+            if name not in _INTERNAL and isinstance(group.get(name, getlink=True), self.h5py.HardLink)
+        }
 
     def is_dataset(self, value: Any) -> bool:
         """Whether the value is a dataset and not a group."""
         return isinstance(value, self.h5py.Dataset)
 
     def check(self, dataset: Any) -> int:
-        """Return the bytes that a dataset takes in memory; refuse what the file cannot hold."""
+        """Return the bytes that a dataset takes in memory; refuse a size that the file cannot hold."""
         if dataset.external or dataset.is_virtual:
             raise DataError(f"{dataset.name} is stored in other files, which are not followed")
-        n_bytes = dataset.dtype.itemsize
-        for length in dataset.shape or ():
-            n_bytes *= int(length)
+        n_bytes = math.prod(dataset.shape or ()) * dataset.dtype.itemsize
         if n_bytes > max(_SMALL_BYTES, MAX_DEFLATE_RATIO * self.file_size):
             raise DataError(
                 f"{dataset.name} declares the shape {dataset.shape}, {n_bytes:,} bytes, "
-                f"impossible for a file of {self.file_size:,}"
+                f"impossible for a file of {self.file_size:,} bytes"
             )
         return int(n_bytes)
 
@@ -81,30 +81,29 @@ class HDF5Reader:
 
     def text(self, dataset: Any) -> np.ndarray:
         """Return a dataset of strings, or of numbers, as a one-dimensional array."""
-        if dataset.dtype.kind == "O":
-            if self.h5py.check_string_dtype(dataset.dtype) is None:
+        if self.h5py.check_string_dtype(dataset.dtype) is None:
+            if dataset.dtype.kind not in "biuf":
                 raise DataError(f"{dataset.name} holds neither numbers nor text")
-            size = self.check(dataset) // dataset.dtype.itemsize
-            self.budget.take(64 * size, dataset.name)
-            return read_texts(self.path, dataset, size, self.file.userblock_size)
-        values = self.read(dataset)
-        if values.dtype.kind == "S":
-            return np.array([value.decode("utf-8", "replace") for value in values.ravel()])
-        return values.ravel()
+            return self.read(dataset).ravel()
+        self._check_heaps(dataset.dtype)
+        self.budget.take(max(64 * math.prod(dataset.shape), self.check(dataset)), dataset.name)
+        return np.array(dataset.asstr("utf-8", "replace")[()], dtype=str).ravel()
 
     def attribute(self, part: Any, name: str) -> Any:
         """Return an attribute of a dataset or group, text as str, or None."""
         if name not in part.attrs:
             return None
-        kind = part.attrs.get_id(name).dtype
-        if kind.kind == "O" and not self.heaps_checked:
-            check_heaps(self.path)
-            self.heaps_checked = True
+        self._check_heaps(part.attrs.get_id(name).dtype)
         value = part.attrs[name]
         return value.decode("latin1") if isinstance(value, bytes) else value
 
+    def _check_heaps(self, dtype: Any) -> None:
+        if dtype.kind == "O" and not self.heaps_checked:
+            check_heaps(self.path)
+            self.heaps_checked = True
+
     def rows(self, dataset: Any, transposed: bool = False) -> Any:
-        """Return a two-dimensional dataset as a source of rows, or of columns if `transposed`."""
+        """Return a two-dimensional dataset as a source of its rows, or of its columns if `transposed`."""
         self.check(dataset)
         shape = dataset.shape[::-1] if transposed else dataset.shape
         if dataset.name is None:
@@ -122,47 +121,40 @@ class HDF5Reader:
         if part.dtype == self.h5py.ref_dtype:
             return self._cells(part, depth)
         if kind == "char" and part.dtype.kind in "iu":
-            values = self.read(part)
-            shape = values.shape[::-1]
-            characters = "".join(chr(int(code)) for code in values.ravel() if 0 <= int(code) < 0x110000)
-            fits = len(shape) == 2 and len(characters) == values.size
-            return text_lines(characters, shape) if fits else characters
-        if part.dtype.kind == "S" or self.h5py.check_string_dtype(part.dtype) is not None:
+            # MATLAB stores arrays with the axes reversed: a column of the dataset is a line of the text.
+            codes = np.atleast_2d(self.read(part)).T
+            lines = ["".join(map(chr, line.tolist())) for line in codes.reshape(-1, codes.shape[-1])]
+            return [line.rstrip() for line in lines] if len(lines) > 1 else "".join(lines)
+        if self.h5py.check_string_dtype(part.dtype) is not None:
             values = self.text(part)
             return str(values[0]) if part.shape == () else values
-        if part.dtype.kind not in "biuf":
-            return Opaque(f"{part.shape} {part.dtype}")
-        if part.ndim == 2:
-            # MATLAB stores arrays with the axes in reverse.
-            return self.rows(part, transposed=kind is not None)
-        if part.ndim < 2:
-            return self.read(part)
-        return Opaque(f"{part.shape[::-1] if kind else part.shape} {part.dtype}")
+        if part.dtype.kind not in "biuf" or part.ndim > 2:
+            return Opaque(f"{part.shape[::-1] if kind else part.shape} {part.dtype}")
+        return self.rows(part, transposed=kind is not None) if part.ndim == 2 else self.read(part)
 
     def _group(self, group: Any, depth: int) -> Any:
         parts = self.children(group)
-        if "MATLAB_sparse" in group.attrs or ({"ir", "jc"} <= set(parts) and self.attribute(group, "MATLAB_class")):
-            n_rows = int(self.attribute(group, "MATLAB_sparse") or 0)
-            starts = self.read(parts["jc"]).ravel()
-            empty = np.empty(0, np.int64)
-            rows, values = (self.read(parts[name]).ravel() if name in parts else empty for name in ("ir", "data"))
-            return sparse_columns(values, rows, starts, (n_rows, len(starts) - 1), group.name, self.budget)
-        values_by_name = {name: self._value(part, depth + 1) for name, part in parts.items() if name[:1] != "#"}
+        if "MATLAB_sparse" in group.attrs:
+            n_rows = int(self.attribute(group, "MATLAB_sparse"))
+            indptr = self.read(parts["jc"])
+            rows, values = (self.read(parts[name]) if name in parts else np.empty(0, int) for name in ("ir", "data"))
+            shape = (n_rows, indptr.size - 1)
+            return sparse_from_vectors(values.astype(np.float64), rows, indptr, shape, "csc", self.budget)
+        values_by_name = {name: self._value(part, depth + 1) for name, part in parts.items()}
         lengths = {len(value) if isinstance(value, list) else 0 for value in values_by_name.values()}
         is_array = parts and all(
             self.is_dataset(part) and part.dtype == self.h5py.ref_dtype and "MATLAB_class" not in part.attrs
             for part in parts.values()
         )
-        if is_array and len(lengths) == 1:  # a struct array keeps one list of references a field
+        if is_array and len(lengths) == 1:  # a struct array is stored as one list of references per field
             return [{name: value[i] for name, value in values_by_name.items()} for i in range(lengths.pop())]
         return values_by_name
 
     def _cells(self, dataset: Any, depth: int) -> list[Any]:
-        n_bytes = self.check(dataset)
-        self.n_cells += n_bytes // dataset.dtype.itemsize
+        self.n_cells += math.prod(dataset.shape)
         if self.n_cells > _MAX_CELLS:
             raise DataError(f"the file has more than {_MAX_CELLS:,} cells")
-        # Reversed axes again: MATLAB's own order of the cells is the order in the file.
+        # With the axes reversed, the order in the file is MATLAB's own order of the cells.
         return [
             self._value(self.file[ref], depth + 1) if ref else np.empty((0, 0)) for ref in self.read(dataset).ravel()
         ]
