@@ -22,8 +22,8 @@ def test_text_survives(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("l.txt", [0, 1]), "labels are written to"),
-        (("l.csv", [0.5, 1]), "whole numbers"),
+        (("l.txt", [0, 1]), "labels can be written to"),
+        (("l.csv", [0.5, 1]), "vector of integers"),
         (("l.csv", [[0, 1]]), "vector"),
         (("l.csv", [0, 1], ["a"]), "2 labels for 1 sample ids"),
         (("l.h5mu", [0, 1]), "do not come from one"),
@@ -37,7 +37,7 @@ def test_wrong_arguments(arguments, message, tmp_path):
 
 @pytest.mark.parametrize("name", ["l.csv", "l.tsv", "l.parquet"])
 def test_the_column_of_ids_is_not_that_of_the_labels(name, tmp_path):
-    with pytest.raises(ValueError, match="'sample' holds the ids"):
+    with pytest.raises(ValueError, match="'sample' holds the sample ids"):
         save_labels(tmp_path / name, [0, 1], column="sample")
     assert list(tmp_path.iterdir()) == []
 
@@ -80,7 +80,7 @@ def test_obs_in_another_file_is_not_touched(tmp_path):
         file["X"] = A
         file["obs"] = h5py.ExternalLink("other.h5", "obs")
     before = (tmp_path / "other.h5").read_bytes()
-    with pytest.raises(DataError, match=r"evil\.h5ad: it has no table obs"):
+    with pytest.raises(DataError, match=r"evil\.h5ad: 'the file' has no table obs"):
         save_labels(tmp_path / "new.h5ad", Y, IDS, source=tmp_path / "evil.h5ad")
     assert (tmp_path / "other.h5").read_bytes() == before
     assert not (tmp_path / "new.h5ad").exists()

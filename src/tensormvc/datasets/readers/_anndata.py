@@ -27,7 +27,7 @@ def read_h5mu(
     if "mod" not in root:
         raise DataError(f"this is not a MuData file, because it has no group 'mod'; {_outline(reader, root)}")
     modalities = reader.children(root["mod"])
-    order = [name for name in _words(reader.attribute(root["mod"], "mod-order")) if name in modalities]
+    order = [name for name in words(reader.attribute(root["mod"], "mod-order")) if name in modalities]
     names = _selected(reader, views, order or list(modalities), modalities)
     matrices, ids = [], []
     for name in names:
@@ -70,7 +70,7 @@ def _selected(
     return default if views is None else list(views)
 
 
-def _words(values: Any) -> list[str]:
+def words(values: Any) -> list[str]:
     """Return an attribute of several texts."""
     words = () if values is None or np.ndim(values) != 1 else values
     return [word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in words]
@@ -102,7 +102,7 @@ def _matrix(reader: HDF5Reader, part: Any, name: str) -> Any:
             raise DataError(f"the sparse matrix {name!r} has no shape")
         vectors = (reader.read(parts[key]) for key in ("data", "indices", "indptr"))
         return sparse_from_vectors(*vectors, shape, "csc" if "csc" in kind else "csr", reader.budget)
-    columns = [parts[column] for column in _words(reader.attribute(part, "column-order")) if column in parts]
+    columns = [parts[column] for column in words(reader.attribute(part, "column-order")) if column in parts]
     if columns and all(reader.is_dataset(column) and column.dtype.kind in "biuf" for column in columns):
         return np.column_stack([reader.read(column) for column in columns])
     raise DataError(f"{name!r} is not a numeric matrix but a group of {', '.join(parts)}")
@@ -139,7 +139,11 @@ def _labels(
         parts = reader.children(obs)
         known += [name for name in parts if name[:1] != "_"]
         # MuData prefixes the columns of a modality with its name and a colon.
-        rank = {name: _LABEL_COLUMNS.index(key) for name in parts if (key := plain(name.rpartition(":")[2])) in _LABEL_COLUMNS}
+        rank = {
+            name: _LABEL_COLUMNS.index(key)
+            for name in parts
+            if (key := plain(name.rpartition(":")[2])) in _LABEL_COLUMNS
+        }
         column = (wanted if wanted in parts else None) if wanted else min(rank, key=rank.__getitem__, default=None)
         if column is None:
             continue

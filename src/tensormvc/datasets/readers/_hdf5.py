@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError, require
-from ._heaps import check_heaps
+from ._heaps import check_heaps, check_lengths
 from ._rows import HDF5Rows
 from ._sparse import sparse_from_vectors
 from ._values import Opaque
@@ -85,8 +85,10 @@ class HDF5Reader:
             if dataset.dtype.kind not in "biuf":
                 raise DataError(f"{dataset.name} holds neither numbers nor text")
             return self.read(dataset).ravel()
-        self._check_heaps(dataset.dtype)
         self.budget.take(max(64 * math.prod(dataset.shape), self.check(dataset)), dataset.name)
+        if dataset.dtype.kind == "O":
+            self._check_heaps(dataset.dtype)
+            check_lengths(self.path, dataset, self.file_size)
         return np.array(dataset.asstr("utf-8", "replace")[()], dtype=str).ravel()
 
     def attribute(self, part: Any, name: str) -> Any:

@@ -1,22 +1,29 @@
-"""A check of the heaps in which HDF5 files keep text of variable length."""
+"""Checks of text of variable length in HDF5 files, before the HDF5 library reads it.
+
+The library never returns from a heap whose free space has no length, and allocates whatever length is declared for a
+text (`test_damaged_heap_of_texts`, `test_false_length_of_a_text`).
+"""
 
 from __future__ import annotations
 
 import mmap
 import re
 import struct
+import zlib
+from typing import Any
+
+import numpy as np
 
 from .._errors import DataError
 
 _SIGNATURE = b"GCOL\x01\0\0\0"
 _SCANNED_BYTES = 2**30
+_REFERENCE = np.dtype([("length", "<u4"), ("heap", "<u8"), ("object", "<u4")])
+_DEFLATE, _SHUFFLE = 1, 2
 
 
 def check_heaps(path: str) -> None:
-    """Raise a `DataError` if a heap of the file is damaged; files of more than 1 GiB are not searched.
-
-    The HDF5 library never returns from a heap whose free space has no length (`test_damaged_heap_of_texts`).
-    """
+    """Raise a `DataError` if a heap of the file is damaged; files of more than 1 GiB are not searched."""
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if len(content) <= _SCANNED_BYTES:
             for match in re.finditer(_SIGNATURE, content):
@@ -39,3 +46,33 @@ def _is_sound(content: mmap.mmap, position: int) -> bool:
             return False
         position += step + -step % 8
     return True
+
+
+def check_lengths(path: str, dataset: Any, file_size: int) -> None:
+    """Raise a `DataError` if a text of the dataset is declared longer than the whole file."""
+    if dataset.chunks is None:
+        start, n_bytes = dataset.id.get_offset(), dataset.id.get_storage_size()
+        if start is None and n_bytes:
+            raise DataError(f"{dataset.name} is text in the compact storage of HDF5, which is not supported")
+        with open(path, "rb") as stream:
+            stream.seek(start or 0)
+            raw = stream.read(min(n_bytes, file_size))
+    else:
+        raw = b"".join(_chunk(dataset, start) for start in range(0, len(dataset), dataset.chunks[0]))
+    if np.any(np.frombuffer(raw, _REFERENCE)["length"] > file_size):
+        raise DataError(f"{dataset.name} declares a text that is longer than the file")
+
+
+def _chunk(dataset: Any, start: int) -> bytes:
+    """Return the references to the texts in one chunk, as they are in memory."""
+    settings = dataset.id.get_create_plist()
+    _, content = dataset.id.read_direct_chunk((start,))
+    for place in reversed(range(settings.get_nfilters())):
+        kind = settings.get_filter(place)[0]
+        if kind == _DEFLATE:
+            content = zlib.decompressobj().decompress(content, dataset.chunks[0] * _REFERENCE.itemsize)
+        elif kind == _SHUFFLE:
+            content = np.frombuffer(content, np.uint8).reshape(_REFERENCE.itemsize, -1).T.tobytes()
+        else:
+            raise DataError(f"{dataset.name} is text with the HDF5 filter {kind}, which is not supported")
+    return bytes(content)

@@ -115,9 +115,7 @@ def _match_rows(
     return None if first is None else ids[first], [None] * len(tables)
 
 
-def _labels(
-    tables: list[tuple[Table, np.ndarray | None]], columns: dict[str, str | None]
-) -> NDArray[np.intp] | None:
+def _labels(tables: list[tuple[Table, np.ndarray | None]], columns: dict[str, str | None]) -> NDArray[np.intp] | None:
     """Return the codes of the labels, on which all tables that have some must agree."""
     y: NDArray[np.intp] | None = None
     source = ""

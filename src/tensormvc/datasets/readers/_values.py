@@ -53,7 +53,11 @@ def _summary(value: Any, depth: int = 0) -> str:
     if not isinstance(value, list | dict):
         return "text"
     if isinstance(value, list):
-        parts, begin, end = [_summary(part, depth + 1) for part in value[:_LISTED_PARTS]], f"cell of {len(value)} [", "]"
+        parts, begin, end = (
+            [_summary(part, depth + 1) for part in value[:_LISTED_PARTS]],
+            f"cell of {len(value)} [",
+            "]",
+        )
     else:
         items = list(value.items())[:_LISTED_PARTS]
         parts, begin, end = [f"{name}: {_summary(part, depth + 1)}" for name, part in items], "struct {", "}"
