@@ -90,7 +90,7 @@ def damaged(path):
         ("flipped.npz", "flipped.npz: "),
         ("noise.mat", "noise.mat: this is not a MATLAB file"),
         ("empty.h5mu", "empty.h5mu: it is empty"),
-        ("infinite.npz", "view 2"),
+        ("infinite.npz", "view 1"),
         ("square.npz", "Options of the command: --views NAME,NAME"),
         ("nowhere.mat", "nowhere.mat: there is no such file or folder"),
     ],

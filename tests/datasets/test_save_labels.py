@@ -90,9 +90,31 @@ def test_names_of_views_and_samples(tmp_path):
     save_views(tmp_path / "a.npz", [A, A[:, :2]], Y)
     data = load_dataset(tmp_path / "a.npz")
     assert (list(data.views), data.sample_ids, data.n_samples) == (["view 0", "view 1"], None, 40)
-    assert list(load_dataset(tmp_path / "a.npz", views=["X2"]).views) == ["X2"]
+    assert list(load_dataset(tmp_path / "a.npz", views=["X1"]).views) == ["X1"]
     data = load_dataset(mudata_file(tmp_path / "a.h5mu", order=["rna", "atac"]))
     assert list(data.views) == ["rna", "atac"]
+
+
+@pytest.mark.parametrize("ids", [np.array(IDS), np.array(IDS, "S"), np.arange(40)[::-1]])
+def test_ids_of_numpy_archives(ids, tmp_path):
+    np.savez(tmp_path / "a.npz", X0=A, X1=A[:, :2], y=Y, ids=ids)
+    data = load_dataset(tmp_path / "a.npz")
+    assert data.sample_ids.tolist() == ids.astype(str if ids.dtype.kind == "S" else ids.dtype).tolist()
+    assert [view.shape for view in data.views.values()] == [A.shape, (40, 2)]
+    np.savez(tmp_path / "named.npz", pixels=A, words=A[:, :2], ids=ids)
+    assert (len(load_dataset(tmp_path / "named.npz").views), len(load_dataset(tmp_path / "named.npz").sample_ids)) == (
+        2,
+        40,
+    )
+
+
+def test_ids_of_numpy_archives_that_are_none(tmp_path):
+    np.savez(tmp_path / "short.npz", X0=A, ids=IDS[1:])
+    with pytest.raises(DataError, match="'ids' has 39 values for 40 samples: it needs one per sample"):
+        load_dataset(tmp_path / "short.npz")
+    np.savez(tmp_path / "view.npz", X0=A, ids=np.arange(40))
+    data = load_dataset(tmp_path / "view.npz", views=["X0", "ids"])
+    assert (list(data.views), data.sample_ids) == (["X0", "ids"], None)
 
 
 def test_ids_of_tables(tmp_path):

@@ -29,6 +29,10 @@ class DataError(ValueError):
     """
 
 
+class LayoutError(DataError):
+    """A file can be read, but a parameter of the loader must say which of its contents are views, labels or samples."""
+
+
 class MissingDataError(DataError, FileNotFoundError):
     """The file or folder does not exist."""
 
@@ -49,7 +53,7 @@ def reading(path: StrPath) -> Iterator[None]:
     except DataError as error:
         if str(error).startswith(f"{path}: "):
             raise
-        raise DataError(f"{path}: {error}") from error.__cause__
+        raise type(error)(f"{path}: {error}") from error.__cause__
     except (ImportError, MemoryError):
         raise
     except PermissionError as error:

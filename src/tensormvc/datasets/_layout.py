@@ -50,8 +50,8 @@ def choose(
         )
     shapes = [(int(matrix.shape[0]), int(matrix.shape[1])) for matrix in matrices]
     y = _find_labels(variables, shapes, labels, taken=set(views or ()))
-    if samples is None and variables.get("samples") is not None and isinstance(variables["samples"], str):
-        samples = {"rows": "rows", "columns": "columns"}.get(variables["samples"])  # written by save_views
+    if samples is None and isinstance(variables.get("samples"), str) and variables["samples"] in ("rows", "columns"):
+        samples = variables["samples"]  # written by save_views
     return _orient(matrices, shapes, None if y is None else len(y), samples, default_samples), y
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._files import StrPath
 from ..backend import LAZY_BYTES
 from ._dataset import Dataset, by_name
-from ._errors import Budget, DataError, MissingDataError, reading
+from ._errors import Budget, DataError, LayoutError, MissingDataError, reading
 from ._layout import Samples, choose
 from .readers._align import Join
 from .readers._anndata import read_h5ad, read_h5mu
@@ -219,7 +219,7 @@ def _choose(
     try:
         matrices, y = choose(variables, views=views, labels=labels, samples=samples, default_samples=default)
     except DataError as error:
-        raise DataError(f"{error}; {outline(variables)}") from error.__cause__
+        raise LayoutError(f"{error}; {outline(variables)}") from error.__cause__
     return Dataset(by_name(matrices, views), y, None)
 
 

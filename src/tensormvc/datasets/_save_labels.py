@@ -121,7 +121,7 @@ def _write_parquet(place: Path, ids: NDArray[Any], labels: NDArray[Any], column:
 def _obs_of(source: StrPath, column: str, overwrite: bool) -> tuple[list[str], list[str]]:
     """Return the names of the samples and of the columns in the table ``obs`` of an AnnData or MuData file."""
     with reading(source), HDF5Reader(os.fspath(source)) as reader:
-        obs = reader.children(reader.file).get("obs")
+        obs: Any = reader.children(reader.file).get("obs")
         index = index_column(reader, obs, "the file")
         names = reader.text(index).astype(str).tolist()
         columns = words(reader.attribute(obs, "column-order"))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._dataset import Dataset, by_name
-from .._errors import DataError
+from .._errors import DataError, LayoutError
 from .._labels import LABEL_NAMES, encode, plain
 from ._align import Join, align, take_rows
 from ._hdf5 import HDF5Reader
@@ -100,8 +100,8 @@ def _matrix(reader: HDF5Reader, part: Any, name: str) -> Any:
         kind = str(reader.attribute(part, "encoding-type" if "encoding-type" in part.attrs else "h5sparse_format"))
         if shape is None:
             raise DataError(f"the sparse matrix {name!r} has no shape")
-        vectors = (reader.read(parts[key]) for key in ("data", "indices", "indptr"))
-        return sparse_from_vectors(*vectors, shape, "csc" if "csc" in kind else "csr", reader.budget)
+        data, indices, indptr = (reader.read(parts[key]) for key in ("data", "indices", "indptr"))
+        return sparse_from_vectors(data, indices, indptr, shape, "csc" if "csc" in kind else "csr", reader.budget)
     columns = [parts[column] for column in words(reader.attribute(part, "column-order")) if column in parts]
     if columns and all(reader.is_dataset(column) and column.dtype.kind in "biuf" for column in columns):
         return np.column_stack([reader.read(column) for column in columns])
@@ -151,10 +151,10 @@ def _labels(
         names = _index(reader, obs, "obs", len(values)).astype(str)
         _, (order_of_ids, order) = align(["the views", f"column {column!r}"], [ids, names], "inner")
         if order_of_ids is not None:
-            raise DataError(f"column {column!r} lacks labels for some samples: pass labels=False")
+            raise LayoutError(f"column {column!r} lacks labels for some samples: pass labels=False")
         return encode(values if order is None else values[order], f"the labels in column {column!r}")
     if wanted:
-        raise DataError(f"labels={wanted!r} is not a column of obs, whose columns are {', '.join(known)}")
+        raise LayoutError(f"labels={wanted!r} is not a column of obs, whose columns are {', '.join(known)}")
     return None
 
 
@@ -166,5 +166,5 @@ def _column(reader: HDF5Reader, part: Any, name: str) -> np.ndarray:
         raise DataError(f"column {name!r} of obs is neither numbers nor text nor categories")
     codes, categories = reader.read(parts["codes"]).ravel(), reader.text(parts["categories"])
     if len(codes) and (codes.dtype.kind not in "iu" or int(codes.min()) < 0 or int(codes.max()) >= len(categories)):
-        raise DataError(f"column {name!r} of obs has samples without a category: pass labels=False")
+        raise LayoutError(f"column {name!r} of obs has samples without a category: pass labels=False")
     return np.asarray(categories[codes])

@@ -66,9 +66,11 @@ def check_lengths(path: str, dataset: Any, file_size: int) -> None:
 def _chunk(dataset: Any, start: int) -> bytes:
     """Return the references to the texts in one chunk, as they are in memory."""
     settings = dataset.id.get_create_plist()
-    _, content = dataset.id.read_direct_chunk((start,))
+    skipped, content = dataset.id.read_direct_chunk((start,))
     for place in reversed(range(settings.get_nfilters())):
         kind = settings.get_filter(place)[0]
+        if skipped >> place & 1:
+            continue
         if kind == _DEFLATE:
             content = zlib.decompressobj().decompress(content, dataset.chunks[0] * _REFERENCE.itemsize)
         elif kind == _SHUFFLE:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import scipy.io
-import scipy.sparse
 
+from ...backend import is_sparse
 from .._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError
 from ._sparse import checked_sparse
 from ._values import Opaque
@@ -63,7 +63,7 @@ def read_mat(path: str) -> dict[str, Any]:
 
 def _load(content: bytes, budget: Budget, **options: Any) -> dict[str, Any]:
     with np.errstate(invalid="ignore"):  # a damaged file may hold numbers that their type cannot
-        values = scipy.io.loadmat(BytesIO(content), **options)
+        values = scipy.io.loadmat(BytesIO(content), **options)  # type: ignore[arg-type]
     return {name: _plain(value, budget) for name, value in values.items() if not name.startswith("__")}
 
 
@@ -163,7 +163,7 @@ def _plain(value: Any, budget: Budget) -> Any:
     """Return a value of loadmat as an array, a list (cell, struct array), a dict (struct), text, or `Opaque`."""
     if value is None:
         return {}
-    if scipy.sparse.issparse(value):
+    if is_sparse(value):
         if value.dtype.kind == "c":
             return Opaque(f"{value.shape} complex sparse")
         return checked_sparse(value.astype(bool if value.dtype == bool else np.float64), budget)

@@ -23,7 +23,7 @@ def read_npz(path: str) -> dict[str, Any]:
         for info in archive.zip.infolist():
             if info.filename.endswith(".npy"):
                 name = info.filename.removesuffix(".npy")
-                array = _unusable(archive.zip, info, budget) or archive[info.filename]
+                array: Any = _unusable(archive.zip, info, budget) or archive[info.filename]
                 is_text = isinstance(array, np.ndarray) and array.ndim == 0 and array.dtype.kind in "US"
                 arrays[name] = str(array.astype(str)) if is_text else array
     if not arrays:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import Budget, DataError, require
+from .._errors import Budget, DataError, LayoutError, require
 from .._labels import LABEL_NAMES, plain
 from ._rows import ParquetRows, batch_values
 
@@ -132,7 +132,7 @@ class Table:
         if types.is_boolean(kind):
             return np.dtype(np.uint8), width
         if not self._is_number(kind):
-            raise DataError(
+            raise LayoutError(
                 f"column {name!r} is {kind}, not numbers: remove it, pass labels={name!r} if it holds the labels, "
                 f"on={name!r} if it names the samples, or views=[files] to choose other files"
             )

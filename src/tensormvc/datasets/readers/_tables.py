@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._dataset import Dataset, by_name
-from .._errors import Budget, DataError, reading
+from .._errors import Budget, DataError, LayoutError, reading
 from .._labels import LABEL_NAMES, encode, plain
 from ._align import Join, align, take_rows
 from ._table import PARQUET, Table
@@ -86,7 +86,7 @@ def _label_columns(
     wanted = labels if labels not in label_names else None
     columns = {table.name: table.label_column(wanted) for table in tables}
     if wanted is not None and not any(columns.values()):
-        raise DataError(f"labels={wanted!r} is neither a file nor a column; {_outline(tables)}")
+        raise LayoutError(f"labels={wanted!r} is neither a file nor a column; {_outline(tables)}")
     return columns
 
 
@@ -99,9 +99,9 @@ def _match_rows(
         return align(list(ids), list(ids.values()), join)
     if on is not None and len(ids) < len(tables):
         absent = ", ".join(table.path.name for table in tables if table.id_column is None)
-        raise DataError(f"on={on!r} is not a column of {absent}; {_outline(tables)}")
+        raise LayoutError(f"on={on!r} is not a column of {absent}; {_outline(tables)}")
     if len({table.n_rows for table in tables}) > 1:
-        raise DataError(
+        raise LayoutError(
             f"the files have different numbers of rows and no common id column to join on; {_outline(tables)}; "
             "add a column 'id' to each, or pass on=NAME"
         )
@@ -126,10 +126,10 @@ def _labels(tables: list[tuple[Table, np.ndarray | None]], columns: dict[str, st
         with reading(table.path):
             values = table.column(column)
             if picked is not None and np.any(picked < 0):
-                raise DataError(f"labels are missing for {int(np.sum(picked < 0))} samples: pass labels=False")
+                raise LayoutError(f"labels are missing for {int(np.sum(picked < 0))} samples: pass labels=False")
             codes = encode(values if picked is None else values[picked], f"the labels in column {column!r}")
         if y is not None and not np.array_equal(y, codes):
-            raise DataError(f"{source} and {table.path.name} have different labels: pass labels=NAME")
+            raise LayoutError(f"{source} and {table.path.name} have different labels: pass labels=NAME")
         y, source = codes, table.path.name
     return y
 
