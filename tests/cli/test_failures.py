@@ -128,7 +128,7 @@ def test_existing_output_is_kept_without_force(arguments, run, digits, tmp_path)
     name, *rest = arguments
     ended = run(name, digits, *rest)
     assert (ended.code, ended.out) == (4, "")
-    assert ended.err == f"error: {target.name} is there already: pass --force to replace it\n"
+    assert ended.err == f"error: {target.name} exists already: pass --force to replace it\n"
     assert target.read_text() == "precious"
     assert run(name, digits, *rest, "--force").code == 0
     assert target.read_bytes()[:8] != b"precious"

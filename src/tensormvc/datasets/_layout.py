@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from sklearn.metrics import adjusted_rand_score
 
 from ..backend import is_sparse
 from ._errors import DataError
 from ._labels import LABEL_NAMES, encode, plain
+from .readers._request import Request, Samples
 from .readers._rows import RowSource
 from .readers._values import Opaque, is_matrix
 
-Samples = Literal["rows", "columns"]
 Shape = tuple[int, int]
 
 # In order of preference; compared by `plain`.
@@ -32,15 +33,13 @@ _SMALL_BYTES = 2**28
 
 
 def choose(
-    variables: dict[str, Any],
-    *,
-    views: Sequence[str] | None,
-    labels: str | Literal[False] | None,
-    samples: Samples | None,
-    default_samples: Samples | None = None,
+    variables: dict[str, Any], request: Request, default: Samples | None
 ) -> tuple[list[Any], NDArray[np.intp] | None]:
-    """Return the views with samples in rows, and the labels as codes from 0, or None."""
-    matrices = _find_views(variables) if views is None else _named_views(variables, views)
+    """Return the views with samples in rows, and the labels as codes from 0, or None.
+
+    If the lengths leave it open where the samples are, `default` decides.
+    """
+    matrices = _find_views(variables) if request.views is None else _named_views(variables, request.views)
     if not matrices:
         opaque = [f"{name!r} ({value.kind})" for name, value in variables.items() if isinstance(value, Opaque)]
         hint = f"; not usable: {', '.join(opaque)}" if opaque else ""
@@ -49,10 +48,11 @@ def choose(
             f"pass views=[names] if they have other names{hint}"
         )
     shapes = [(int(matrix.shape[0]), int(matrix.shape[1])) for matrix in matrices]
-    y = _find_labels(variables, shapes, labels, taken=set(views or ()))
+    y = _find_labels(variables, shapes, request)
+    samples = request.samples
     if samples is None and isinstance(variables.get("samples"), str) and variables["samples"] in ("rows", "columns"):
         samples = variables["samples"]  # written by save_views
-    return _orient(matrices, shapes, None if y is None else len(y), samples, default_samples), y
+    return _orient(matrices, shapes, None if y is None else len(y), samples, default), y
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -152,9 +152,8 @@ def _refuse_second_matrix(by_name: dict[str, Any], first: Any) -> None:
 # Labels
 
 
-def _find_labels(
-    variables: dict[str, Any], shapes: list[Shape], labels: str | Literal[False] | None, taken: set[str]
-) -> NDArray[np.intp] | None:
+def _find_labels(variables: dict[str, Any], shapes: list[Shape], request: Request) -> NDArray[np.intp] | None:
+    labels = request.labels
     if labels is False:
         return None
     possible = set.intersection(*(set(shape) for shape in shapes))
@@ -167,7 +166,7 @@ def _find_labels(
         if len(y) not in possible:
             raise DataError(f"labels={labels!r} has {len(y)} values, which is no length of all views {_list(shapes)}")
         return y
-    codes = {name: _codes(value) for name, value in _label_candidates(variables, taken).items()}
+    codes = {name: _codes(value) for name, value in _label_candidates(variables, set(request.views or ())).items()}
     fitting = {name: y for name, y in codes.items() if y is not None and len(y) in possible}
     if codes and not fitting:
         problem = ", ".join(
@@ -180,7 +179,8 @@ def _find_labels(
         )
     first = next(iter(fitting), None)
     for name, y in fitting.items():
-        if first is not None and not _same_partition(fitting[first], y):
+        other = fitting[first or name]
+        if len(other) != len(y) or adjusted_rand_score(other, y) < 1:
             raise DataError(f"{first!r} and {name!r} could both be the labels and differ: pass labels=NAME")
     return None if first is None else fitting[first]
 
@@ -257,23 +257,12 @@ def _codes_of_indicators(value: np.ndarray) -> NDArray[np.intp] | None:
     return encode(np.argmax(value, axis=1 if in_rows else 0))
 
 
-def _same_partition(first: NDArray[np.intp], second: NDArray[np.intp]) -> bool:
-    if len(first) != len(second):
-        return False
-    pairs = np.unique(np.stack([first, second]), axis=1).shape[1]
-    return bool(pairs == first.max() + 1 == second.max() + 1)
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Samples in rows or columns
 
 
 def _orient(
-    views: list[Any],
-    shapes: list[Shape],
-    n_samples: int | None,
-    samples: Samples | None,
-    default: Samples | None,
+    views: list[Any], shapes: list[Shape], n_samples: int | None, samples: Samples | None, default: Samples | None
 ) -> list[Any]:
     """Return the views with samples in rows.
 

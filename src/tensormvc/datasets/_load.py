@@ -14,12 +14,12 @@ from .._files import StrPath
 from ..backend import LAZY_BYTES
 from ._dataset import Dataset, by_name
 from ._errors import Budget, DataError, LayoutError, MissingDataError, reading
-from ._layout import Samples, choose
-from .readers._align import Join
+from ._layout import choose
 from .readers._anndata import read_h5ad, read_h5mu
 from .readers._hdf5 import HDF5Reader
 from .readers._mat import read_mat
 from .readers._npz import read_npz
+from .readers._request import Join, Request, Samples
 from .readers._rows import RowSource
 from .readers._tables import TABLES, read_tables
 from .readers._values import outline
@@ -149,8 +149,7 @@ def load_dataset(
     (['image', 'text'], ['x2', 'x1'], [[1, 0], [0, 1]])
     """
     path = os.fspath(path)
-    if isinstance(views, str):
-        views = [views]
+    request = Request([views] if isinstance(views, str) else views, labels, samples, on, join)
     with reading(path):
         try:
             os.stat(path)
@@ -158,20 +157,19 @@ def load_dataset(
             raise MissingDataError(f"{path}: no such file or folder") from None
         ending = os.path.splitext(path)[1].lower()
         if os.path.isdir(path) or ending in TABLES:
-            data = read_tables(path, views, labels, on, join)
+            data = read_tables(path, request)
         elif (kind := _kind(path, ending)) == "npz":
-            data = _load_npz(path, views, labels, samples)
+            data = _load_npz(path, request)
         elif kind == "mat":
-            data = _choose(read_mat(path), views, labels, samples, None)
+            data = _choose(read_mat(path), request)
         else:
             with HDF5Reader(path) as reader:
                 if ending == ".h5mu":
-                    data = read_h5mu(reader, views, labels, join)
+                    data = read_h5mu(reader, request)
                 elif ending == ".h5ad":
-                    data = read_h5ad(reader, views, labels)
+                    data = read_h5ad(reader, request)
                 else:
-                    default: Samples | None = None if ending == ".mat" else "rows"
-                    data = _choose(reader.variables(), views, labels, samples, default)
+                    data = _choose(reader.variables(), request, None if ending == ".mat" else "rows")
         return replace(data, views=_read_small(data.views, lazy))
 
 
@@ -185,42 +183,32 @@ def _kind(path: str, ending: str) -> str:
         return "hdf5"
     if not head:
         raise DataError("it is empty")
-    if ending in (".h5mu", ".h5ad", ".h5", ".hdf5", ".hdf"):
-        raise DataError("this is not an HDF5 file, or it is damaged: its signature is missing")
     if head[:2] == b"PK":
         return "npz"
-    if ending == ".npz":
-        raise DataError("this is not an .npz archive, or it is damaged: its signature is missing")
+    if ending in (".npz", ".h5mu", ".h5ad", ".h5", ".hdf5", ".hdf"):
+        raise DataError(f"this is not a {ending} file, or it is damaged: its signature is missing")
     if ending != ".mat":
         raise DataError(f"files ending in {ending!r} cannot be read; readable are {_ENDINGS}")
     return "mat"
 
 
-def _load_npz(
-    path: str, views: Sequence[str] | None, labels: str | Literal[False] | None, samples: Samples | None
-) -> Dataset:
+def _load_npz(path: str, request: Request) -> Dataset:
     arrays = read_npz(path)
-    ids = arrays.get("ids") if views is None or "ids" not in views else None
-    if not isinstance(ids, np.ndarray) or ids.ndim != 1:
-        ids = None
-    data = _choose(arrays, views, labels, samples, "rows")
-    if ids is not None and len(ids) != data.n_samples:
+    data = _choose(arrays, request, "rows")
+    ids = arrays.get("ids")
+    if not isinstance(ids, np.ndarray) or ids.ndim != 1 or "ids" in (request.views or ()):
+        return data
+    if len(ids) != data.n_samples:
         raise DataError(f"the array 'ids' has {len(ids)} values for {data.n_samples} samples: it needs one per sample")
-    return replace(data, sample_ids=ids.astype(str) if ids is not None and ids.dtype.kind == "S" else ids)
+    return replace(data, sample_ids=ids.astype(str) if ids.dtype.kind == "S" else ids)
 
 
-def _choose(
-    variables: dict[str, Any],
-    views: Sequence[str] | None,
-    labels: str | Literal[False] | None,
-    samples: Samples | None,
-    default: Samples | None,
-) -> Dataset:
+def _choose(variables: dict[str, Any], request: Request, default: Samples | None = None) -> Dataset:
     try:
-        matrices, y = choose(variables, views=views, labels=labels, samples=samples, default_samples=default)
+        matrices, y = choose(variables, request, default)
     except DataError as error:
         raise LayoutError(f"{error}; {outline(variables)}") from error.__cause__
-    return Dataset(by_name(matrices, views), y, None)
+    return Dataset(by_name(matrices, request.views), y, None)
 
 
 def _read_small(views: dict[str, Any], lazy: bool | None) -> dict[str, Any]:

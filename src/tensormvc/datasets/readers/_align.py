@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from ...backend import is_sparse
 from .._errors import DataError, LayoutError
+from ._request import Join
 from ._rows import RowSource
-
-Join = Literal["inner", "outer"]
 
 
 def align(

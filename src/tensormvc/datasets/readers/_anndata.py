@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -11,24 +10,23 @@ from numpy.typing import NDArray
 from .._dataset import Dataset, by_name
 from .._errors import DataError, LayoutError
 from .._labels import LABEL_NAMES, encode, plain
-from ._align import Join, align, take_rows
+from ._align import align, take_rows
 from ._hdf5 import HDF5Reader
+from ._request import Request
 from ._sparse import sparse_from_vectors
 from ._values import Opaque, outline
 
 _LABEL_COLUMNS = (*LABEL_NAMES, "celltype", "celltypes", "cellclass", "subtype", "diagnosis")
 
 
-def read_h5mu(
-    reader: HDF5Reader, views: Sequence[str] | None, labels: str | Literal[False] | None, join: Join | None
-) -> Dataset:
+def read_h5mu(reader: HDF5Reader, request: Request) -> Dataset:
     """Return the X of each modality, samples matched by name, and a column of ``obs`` as labels."""
     root = reader.children(reader.file)
     if "mod" not in root:
         raise DataError(f"this is not a MuData file, because it has no group 'mod'; {_outline(reader, root)}")
     modalities = reader.children(root["mod"])
     order = [name for name in words(reader.attribute(root["mod"], "mod-order")) if name in modalities]
-    names = _selected(reader, views, order or list(modalities), modalities)
+    names = _selected(reader, request, order or list(modalities), modalities)
     matrices, ids = [], []
     for name in names:
         parts = reader.children(modalities[name])
@@ -38,19 +36,19 @@ def read_h5mu(
         ids.append(_index(reader, parts.get("obs"), name, matrices[-1].shape[0]))
     if not matrices:
         raise DataError("the file has no modalities")
-    common, rows = align([f"modality {name!r}" for name in names], ids, join)
+    common, rows = align([f"modality {name!r}" for name in names], ids, request.join)
     matrices = [take_rows(view, picked) for view, picked in zip(matrices, rows, strict=True)]
     common = common.astype(str)
     tables = [root.get("obs"), *(reader.children(modalities[name]).get("obs") for name in names)]
-    return Dataset(by_name(matrices, names), _labels(reader, tables, common, labels), common)
+    return Dataset(by_name(matrices, names), _labels(reader, tables, common, request.labels), common)
 
 
-def read_h5ad(reader: HDF5Reader, views: Sequence[str] | None, labels: str | Literal[False] | None) -> Dataset:
+def read_h5ad(reader: HDF5Reader, request: Request) -> Dataset:
     """Return the blocks in ``obsm``, or X if there are none, and a column of ``obs`` as labels."""
     root = reader.children(reader.file)
     blocks = reader.children(root["obsm"]) if "obsm" in root else {}
     everything = blocks | {name: root[name] for name in ("X",) if name in root}
-    names = _selected(reader, views, list(blocks or everything), everything)
+    names = _selected(reader, request, list(blocks or everything), everything)
     matrices = [_matrix(reader, everything[name], name) for name in names]
     if not matrices:
         raise DataError(f"the file has neither obsm nor X; {_outline(reader, root)}")
@@ -58,16 +56,14 @@ def read_h5ad(reader: HDF5Reader, views: Sequence[str] | None, labels: str | Lit
     for name, view in zip(names, matrices, strict=True):
         if view.shape[0] != len(ids):
             raise DataError(f"{name!r} has {view.shape[0]} rows for {len(ids)} samples")
-    return Dataset(by_name(matrices, names), _labels(reader, [root.get("obs")], ids, labels), ids)
+    return Dataset(by_name(matrices, names), _labels(reader, [root.get("obs")], ids, request.labels), ids)
 
 
-def _selected(
-    reader: HDF5Reader, views: Sequence[str] | None, default: list[str], available: dict[str, Any]
-) -> list[str]:
-    for name in views or ():
+def _selected(reader: HDF5Reader, request: Request, default: list[str], available: dict[str, Any]) -> list[str]:
+    for name in request.views or ():
         if name not in available:
             raise DataError(f"views contains {name!r}, which is not in the file; {_outline(reader, available)}")
-    return default if views is None else list(views)
+    return default if request.views is None else list(request.views)
 
 
 def words(values: Any) -> list[str]:

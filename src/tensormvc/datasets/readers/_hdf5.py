@@ -108,8 +108,6 @@ class HDF5Reader:
         """Return a two-dimensional dataset as a source of its rows, or of its columns if `transposed`."""
         self.check(dataset)
         shape = dataset.shape[::-1] if transposed else dataset.shape
-        if dataset.name is None:
-            return self.read(dataset).T if transposed else self.read(dataset)
         return HDF5Rows(self.path, dataset.name, shape, dataset.dtype, transposed)
 
     def _value(self, part: Any, depth: int) -> Any:

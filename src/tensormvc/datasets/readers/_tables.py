@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,20 +13,16 @@ from numpy.typing import NDArray
 from .._dataset import Dataset, by_name
 from .._errors import Budget, DataError, LayoutError, reading
 from .._labels import LABEL_NAMES, encode, plain
-from ._align import Join, align, take_rows
+from ._align import align, take_rows
+from ._request import Request
 from ._table import PARQUET, Table
 
 TABLES = (".csv", ".tsv", ".tab", *PARQUET)
 
 
-def read_tables(
-    path: str,
-    views: Sequence[str] | None,
-    labels: str | Literal[False] | None,
-    on: str | None,
-    join: Join | None,
-) -> Dataset:
+def read_tables(path: str, request: Request) -> Dataset:
     """Return the tables in a folder, or a single one, as views with their labels and sample ids."""
+    views, labels = request.views, request.labels
     files = {file.stem: file for file in _files(path)}
     label_names = [name for name in files if plain(name) in LABEL_NAMES and name not in (views or ())]
     if labels in files:
@@ -43,8 +38,8 @@ def read_tables(
     tables = []
     for name in [*view_names, *(label_names if labels is not False else ())]:
         with reading(files[name]):
-            tables.append(Table(files[name], budget, on))
-    ids, rows = _match_rows(tables, on, join)
+            tables.append(Table(files[name], budget, request.on))
+    ids, rows = _match_rows(tables, request)
     label_columns = _label_columns(tables, labels, label_names)
     matrices: list[Any] = []
     for table, picked in zip(tables[: len(view_names)], rows, strict=False):
@@ -77,29 +72,23 @@ def _files(path: str) -> list[Path]:
     return files
 
 
-def _label_columns(
-    tables: list[Table], labels: str | Literal[False] | None, label_names: list[str]
-) -> dict[str, str | None]:
+def _label_columns(tables: list[Table], labels: Any, label_names: list[str]) -> dict[str, str | None]:
     """Return the column of labels of each table, if any."""
-    if labels is False:
-        return dict.fromkeys((table.name for table in tables), None)
-    wanted = labels if labels not in label_names else None
-    columns = {table.name: table.label_column(wanted) for table in tables}
+    wanted = None if labels is False or labels in label_names else labels
+    columns = {table.name: None if labels is False else table.label_column(wanted) for table in tables}
     if wanted is not None and not any(columns.values()):
         raise LayoutError(f"labels={wanted!r} is neither a file nor a column; {_outline(tables)}")
     return columns
 
 
-def _match_rows(
-    tables: list[Table], on: str | None, join: Join | None
-) -> tuple[np.ndarray | None, list[np.ndarray | None]]:
+def _match_rows(tables: list[Table], request: Request) -> tuple[np.ndarray | None, list[np.ndarray | None]]:
     """Return the sample ids, and the rows that bring each table into their order (None: as they are)."""
     ids = {t.path.name: t.column(t.id_column) for t in tables if t.id_column is not None}
     if len(ids) == len(tables) > 1:
-        return align(list(ids), list(ids.values()), join)
-    if on is not None and len(ids) < len(tables):
+        return align(list(ids), list(ids.values()), request.join)
+    if request.on is not None and len(ids) < len(tables):
         absent = ", ".join(table.path.name for table in tables if table.id_column is None)
-        raise LayoutError(f"on={on!r} is not a column of {absent}; {_outline(tables)}")
+        raise LayoutError(f"on={request.on!r} is not a column of {absent}; {_outline(tables)}")
     if len({table.n_rows for table in tables}) > 1:
         raise LayoutError(
             f"the files have different numbers of rows and no common id column to join on; {_outline(tables)}; "
