@@ -1,13 +1,27 @@
-"""The contents of a file: named views, labels and sample ids."""
+"""What a caller asks of a file, and what comes out: named views, labels and sample ids."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+Samples = Literal["rows", "columns"]
+Join = Literal["inner", "outer"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """The parameters of `load_views` of the same names."""
+
+    views: Sequence[str] | None
+    labels: str | Literal[False] | None
+    samples: Samples | None
+    on: str | None
+    join: Join | None
 
 
 @dataclass(frozen=True)

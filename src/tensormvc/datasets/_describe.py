@@ -154,10 +154,6 @@ def describe(views: Any, y: Any = None) -> Description:
 
 def _checked(view: Any) -> Any:
     view = as_matrix(view)
-    if is_sparse(view):
-        view = view.copy()
-        view.sum_duplicates()
-        view.eliminate_zeros()
     if len(view.shape) != 2 or 0 in view.shape:
         raise ValueError(f"a view has the shape {tuple(view.shape)}; it must have two dimensions and not be empty")
     if view.dtype.kind not in "biuf":

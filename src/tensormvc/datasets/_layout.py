@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from ..backend import is_sparse
+from ._dataset import Request, Samples
 from ._errors import DataError
 from ._labels import LABEL_NAMES, encode, plain
-from .readers._request import Request, Samples
 from .readers._rows import RowSource
 from .readers._values import Opaque, is_matrix
 
@@ -129,12 +130,12 @@ def _loose_views(scope: dict[str, Any], others: dict[str, Any], inside: bool) ->
 
 def _families(scope: dict[str, Any]) -> dict[str, list[Any]]:
     """Return the matrices of numbered variables by their common name, in the order of their numbers."""
-    numbered: dict[str, dict[int, Any]] = {}
+    numbered: dict[str, list[tuple[int, Any]]] = {}
     for name, value in scope.items():
         match = re.fullmatch(r"(.*?)[\W_]*0*(\d+)[\W_]*", name)
         if match and match[1] and plain(match[1]) not in LABEL_NAMES and len(matrices := _matrices(value)) == 1:
-            numbered.setdefault(plain(match[1]), {}).setdefault(int(match[2]), matrices[0])
-    return {name: [group[number] for number in sorted(group)] for name, group in numbered.items()}
+            numbered.setdefault(plain(match[1]), []).append((int(match[2]), matrices[0]))
+    return {name: [value for _, value in sorted(group, key=itemgetter(0))] for name, group in numbered.items()}
 
 
 def _is_wide(value: Any) -> bool:
@@ -157,16 +158,13 @@ def _find_labels(variables: dict[str, Any], shapes: list[Shape], request: Reques
     if labels is False:
         return None
     possible = set.intersection(*(set(shape) for shape in shapes))
-    if labels is not None:
-        if labels not in variables:
-            raise DataError(f"labels={labels!r} is not in the file")
-        y = _codes(variables[labels])
-        if y is None:
-            raise DataError(f"labels={labels!r} is not a vector of integers or text")
-        if len(y) not in possible:
-            raise DataError(f"labels={labels!r} has {len(y)} values, which is no length of all views {_list(shapes)}")
-        return y
-    codes = {name: _codes(value) for name, value in _label_candidates(variables, set(request.views or ())).items()}
+    if labels is None:
+        candidates = _label_candidates(variables, set(request.views or ()))
+    elif labels in variables:
+        candidates = {labels: variables[labels]}
+    else:
+        raise DataError(f"labels={labels!r} is not in the file")
+    codes = {name: _codes(value) for name, value in candidates.items()}
     fitting = {name: y for name, y in codes.items() if y is not None and len(y) in possible}
     if codes and not fitting:
         problem = ", ".join(
@@ -217,10 +215,7 @@ def _codes(value: Any) -> NDArray[np.intp] | None:
         return _codes(inner[0]) if len(inner) == 1 else None
     if isinstance(value, list):
         return _codes_of_cell(value)
-    if isinstance(value, RowSource) and value.nbytes < _SMALL_BYTES:
-        value = np.asarray(value)
-    if is_sparse(value) and value.shape[0] * value.shape[1] * 8 < _SMALL_BYTES:
-        value = value.toarray()
+    value = _in_memory(value)
     if not isinstance(value, np.ndarray) or value.size < 2 or value.ndim > 2:
         return None
     if value.dtype.kind in "US":
@@ -231,6 +226,14 @@ def _codes(value: Any) -> NDArray[np.intp] | None:
         return encode(value.reshape(-1))
     except DataError:
         return None
+
+
+def _in_memory(value: Any) -> Any:
+    """Return a small row source or sparse array as an array, and anything else as it is."""
+    if isinstance(value, RowSource) and value.nbytes < _SMALL_BYTES:
+        return np.asarray(value)
+    is_small = is_sparse(value) and 8 * value.shape[0] * value.shape[1] < _SMALL_BYTES
+    return value.toarray() if is_small else value
 
 
 def _codes_of_cell(value: list[Any]) -> NDArray[np.intp] | None:
@@ -315,8 +318,7 @@ def _shared_length(shapes: list[Shape], default: Samples | None) -> int:
 def _is_symmetric(view: Any) -> bool:
     if is_sparse(view):
         return bool((view != view.T).nnz == 0)
-    if isinstance(view, RowSource) and view.nbytes < _SMALL_BYTES:
-        view = np.asarray(view)
+    view = _in_memory(view)
     return isinstance(view, np.ndarray) and bool(np.array_equal(view, view.T))
 
 

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from .._files import StrPath
 from ..backend import LAZY_BYTES
-from ._dataset import Dataset, by_name
+from ._dataset import Dataset, Join, Request, Samples, by_name
 from ._errors import Budget, DataError, LayoutError, MissingDataError, reading
 from ._layout import choose
 from .readers._anndata import read_h5ad, read_h5mu
 from .readers._hdf5 import HDF5Reader
 from .readers._mat import read_mat
 from .readers._npz import read_npz
-from .readers._request import Join, Request, Samples
 from .readers._rows import RowSource
 from .readers._tables import TABLES, read_tables
 from .readers._values import outline

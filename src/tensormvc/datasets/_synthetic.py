@@ -99,7 +99,7 @@ def make_multiview(
         if disagreement and n_clusters > 1:
             is_wrong = rng.random(n_samples) < disagreement
             shown = np.where(is_wrong, (y + rng.integers(1, n_clusters, size=n_samples)) % n_clusters, y)
-        view: NDArray[Any] = rng.standard_normal((n_samples, size), dtype=kind)
+        view: NDArray[Any] = rng.standard_normal((n_samples, size), dtype=kind)  # type: ignore[arg-type]
         for start in range(0, n_samples, _BLOCK):
             block = view[start : start + _BLOCK]
             block *= noise

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...backend import is_sparse
+from .._dataset import Join
 from .._errors import DataError, LayoutError
-from ._request import Join
 from ._rows import RowSource
 
 

@@ -7,14 +7,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._dataset import Dataset, by_name
+from .._dataset import Dataset, Request, by_name
 from .._errors import DataError, LayoutError
 from .._labels import LABEL_NAMES, encode, plain
 from ._align import align, take_rows
 from ._hdf5 import HDF5Reader
-from ._request import Request
-from ._sparse import sparse_from_vectors
-from ._values import Opaque, outline
+from ._values import Opaque, outline, sparse_from_vectors
 
 _LABEL_COLUMNS = (*LABEL_NAMES, "celltype", "celltypes", "cellclass", "subtype", "diagnosis")
 
@@ -68,8 +66,8 @@ def _selected(reader: HDF5Reader, request: Request, default: list[str], availabl
 
 def words(values: Any) -> list[str]:
     """Return an attribute of several texts."""
-    words = () if values is None or np.ndim(values) != 1 else values
-    return [word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in words]
+    texts = () if values is None or np.ndim(values) != 1 else values
+    return [word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in texts]
 
 
 def _outline(reader: HDF5Reader, parts: dict[str, Any]) -> str:

@@ -11,8 +11,7 @@ import numpy as np
 from .._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError, require
 from ._heaps import check_heaps, check_lengths
 from ._rows import HDF5Rows
-from ._sparse import sparse_from_vectors
-from ._values import Opaque
+from ._values import Opaque, sparse_from_vectors
 
 # Smaller datasets may be read whatever the size of the file: one that holds only its fill value takes no space there.
 _SMALL_BYTES = 64 * 2**20

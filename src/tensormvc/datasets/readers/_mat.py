@@ -14,8 +14,7 @@ import scipy.io
 
 from ...backend import is_sparse
 from .._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError
-from ._sparse import checked_sparse
-from ._values import Opaque
+from ._values import Opaque, checked_sparse
 
 _HEADER_BYTES = 128
 _MATRIX, _COMPRESSED = 14, 15

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import MAX_DEFLATE_RATIO, Budget, DataError
-from ._sparse import sparse_from_vectors
-from ._values import Opaque
+from ._values import Opaque, sparse_from_vectors
 
 _SPARSE_PARTS = ("data", "indices", "indptr", "shape", "format")
 

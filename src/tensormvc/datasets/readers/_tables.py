@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._dataset import Dataset, by_name
+from .._dataset import Dataset, Request, by_name
 from .._errors import Budget, DataError, LayoutError, reading
 from .._labels import LABEL_NAMES, encode, plain
 from ._align import align, take_rows
-from ._request import Request
 from ._table import PARQUET, Table
 
 TABLES = (".csv", ".tsv", ".tab", *PARQUET)
