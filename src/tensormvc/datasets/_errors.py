@@ -17,7 +17,12 @@ MAX_DEPTH = 16
 
 
 class DataError(ValueError):
-    """A file or folder cannot be loaded as views; the message names the file, the problem and the remedy.
+    """A file or folder cannot be loaded as views.
+
+    Parameters
+    ----------
+    message : str
+        The file, the problem and the remedy.
 
     Examples
     --------
@@ -27,6 +32,9 @@ class DataError(ValueError):
     ...
     tensormvc.datasets...: nowhere.mat: no such file or folder
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
 
 
 class LayoutError(DataError):
