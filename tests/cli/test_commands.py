@@ -70,13 +70,23 @@ def test_shell_completion(run, tmp_path):
 def test_info(run, digits, data):
     ended = run("info", digits)
     assert (ended.code, ended.err) == (0, "")
-    for text in ("100 samples", "10 known classes of 8 to 12", "sorted by class", "view 4", "64"):
+    for text in ("100 samples", "10 known classes of 8 to 12", "sorted by class", "view 3", "64"):
         assert text in ended.out
     found = json.loads(run("info", digits, "--json").out)
     wanted = tm.datasets.describe(data[0], data[1])
     assert (found["n_samples"], found["class_sorted"]) == (100, True)
     assert [view["n_features"] for view in found["views"]] == [view.n_features for view in wanted.views]
     assert [view["maximum"] for view in found["views"]] == [view.maximum for view in wanted.views]
+    assert [view["name"] for view in found["views"]] == ["view 0", "view 1", "view 2", "view 3"]
+
+
+def test_info_suggests_scalings_that_the_front_door_takes(run, digits, data):
+    views = json.loads(run("info", digits, "--json").out)["views"]
+    for view, values in zip(views, data[0], strict=True):
+        model = tm.MultiViewClustering(3, normalisation=view["scaling"], random_state=0).fit([values])
+        assert model.report_.normalisations[0].name == view["scaling"]
+        assert tm.MultiViewClustering(3, random_state=0).fit([values]).report_.normalisations[0].name == view["scaling"]
+        assert f"{view['name']}: suggested normalisation {view['scaling']}" in run("info", digits).out
 
 
 def test_info_of_numbers_that_json_lacks(run, tmp_path):

@@ -17,7 +17,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
 from ..backend import is_sparse
-from ..datasets._shuffle import is_several, take_samples
+from ..datasets._inputs import is_several
+from ..datasets._shuffle import take_samples
 from ..metrics import _as_labels, _codes
 from ..views import collect, view_sizes_of
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,9 @@ from ._options import (
 from ._outcome import usage_error, with_outcome, working_on_data, writing_output
 from ._screen import console, print_json, progress, table
 
+# Rows from which a scaling is suggested.
+_SCALED_ROWS = 10_000
+
 
 @with_outcome
 def info(
@@ -42,14 +46,20 @@ def info(
     Example: tensormvc info data.mat
     """
     from .. import datasets
+    from ..auto._scaling import MEANINGS, lean, usual_normalisation
 
     data = load(file, views, labels, no_labels, samples, on, join)
     with working_on_data(), progress(f"looking at {file.name}"):
         found = datasets.describe(data.views, data.y)
+        step = max(1, data.n_samples // _SCALED_ROWS)
+        scalings = [usual_normalisation(lean(view[::step])) for view in data.views.values()]
     if as_json:
-        print_json({"file": file, "sample_ids": data.sample_ids is not None, **vars(found)})
+        shown = [asdict(view) | {"scaling": name} for view, name in zip(found.views, scalings, strict=True)]
+        print_json({"file": file, "sample_ids": data.sample_ids is not None, **vars(found), "views": shown})
         return
     _show(file, found, data.sample_ids)
+    for view, name in zip(found.views, scalings, strict=True):
+        console().print(f"{view.name}: suggested normalisation {name} ({MEANINGS[name]})")
 
 
 def _show(file: Path, found: Any, ids: Any) -> None:
@@ -80,7 +90,6 @@ def _show(file: Path, found: Any, ids: Any) -> None:
         ):
             if count:
                 screen.print(f"{view.name}: {count:,} {text}")
-        screen.print(f"{view.name}: {view.why}; suggested normalisation: {view.normalisation}")
 
 
 @with_outcome

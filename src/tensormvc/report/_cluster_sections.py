@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import metrics, plotting
+from ..auto._scaling import MEANINGS, lean, usual_normalisation
 from ..bases import ViewFFT
 from ._figures import picture
 from ._page import (
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from ._cluster import ClusterRun
 
 _TYPICAL = 3
+# Rows from which a scaling is suggested.
+_SCALED_ROWS = 10_000
 _MOST_CLUSTERS = 200
 # A table of classes against clusters that is larger than this helps nobody.
 _MOST_CLASSES = 20
@@ -101,7 +105,10 @@ def data(run: ClusterRun) -> Section:
 def _scalings(run: ClusterRun) -> list[tuple[str, str]]:
     """Return how each view was scaled and why, or, where a method does not choose, what would suit its values."""
     if not hasattr(run.estimator, "report_"):
-        return [(view.normalisation, view.why) for view in run.description.views]
+        views = run.views.values() if isinstance(run.views, Mapping) else run.views
+        step = max(1, run.description.n_samples // _SCALED_ROWS)
+        names = [usual_normalisation(lean(view[::step])) for view in views]
+        return [(name, MEANINGS[name]) for name in names]
     chosen = {choice.view: (choice.name, choice.reason) for choice in run.estimator.report_.normalisations}
     return [chosen[view.name] for view in run.description.views]
 
