@@ -25,7 +25,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..backend import Array, contiguous, in_double, is_sparse, matmul_into, namespace, placed
+from ..backend.arrays import Array, contiguous, in_double, is_sparse, namespace, placed
+from ..backend.linalg import matmul_into
 from ..penalties import Nuclear
 from ..rows import Draw, InMemory, RowArrays, Rows, SampleRandom, kmeans_of_rows, row_work, waves
 from ..views import Views
