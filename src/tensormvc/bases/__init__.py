@@ -8,9 +8,9 @@ from typing import Any
 from sklearn.base import clone
 
 from ._anchor import AGFT
-from ._base import Basis
+from ._base import Basis, DataBasis
 from ._fixed import DCT, FFT, Haar, RandomOrthogonal, ViewFFT
-from ._graph import GFT, DataBasis, graph_for
+from ._graph import GFT, graph_for
 
 __all__ = [
     "AGFT",

@@ -17,8 +17,7 @@ from ..graphs import anchor_graph, bkhk, inverse_root_degrees, refuse_missing
 from ..graphs._anchors import anchors_of_rows
 from ..rows import Part, row_blocks, row_work
 from ..views import Views, as_views, probes_of
-from ._base import ConvertedMatrix
-from ._graph import DataBasis
+from ._base import ConvertedMatrix, DataBasis
 from ._spectrum import settle
 
 # Squared singular values below this are rounding: their left vectors would be noise.

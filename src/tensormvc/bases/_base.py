@@ -154,3 +154,33 @@ def apply_matrix(matrix: Array, tensor: Array, out: Array | None) -> Array:
     columns = xp.reshape(tensor, (tensor.shape[0], -1))
     matmul_into(matrix, columns, xp.reshape(out, (matrix.shape[0], -1)))
     return out
+
+
+class DataBasis(SampleModeBasis):
+    """A transform along the samples that is computed from them, in their canonical order.
+
+    Fitted to `Views`, it takes tensors whose samples are in working order, as the methods hold them. Fitted to anything
+    else, it takes tensors in the order of the samples as given and reorders them itself.
+    """
+
+    adapts_to_data = True
+    _order: NDArray[np.intp] | None = None
+
+    def forward(self, tensor: Array, *, out: Array | None = None) -> Array:
+        """Transform a real tensor (n, d, m) into its slices (K, d, m)."""
+        if self._order is not None:
+            tensor = as_real_array(tensor, "tensor", 3)
+            self._check_mode(tensor, self.mode_length_, 0, "tensor")
+            tensor = tensor[self._order]
+        return super().forward(tensor, out=out)
+
+    def inverse(self, slices: Array, *, out: Array | None = None) -> Array:
+        """Transform slices (K, d, m) back into a real tensor (n, d, m)."""
+        if self._order is None:
+            return super().inverse(slices, out=out)
+        tensor = super().inverse(slices)
+        if out is None:
+            return tensor[np.argsort(self._order)]
+        check_out(out, tuple(tensor.shape), tensor.dtype)
+        out[self._order] = tensor
+        return out

@@ -12,7 +12,7 @@ from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils.validation import check_is_fitted
 
-from ..backend import Array, as_real_array, check_memory, check_out, contiguous, is_tensor, namespace, on_host, placed
+from ..backend import Array, check_memory, contiguous, is_tensor, namespace, on_host, placed
 from ..graphs import (
     GMCGraph,
     SampleGraph,
@@ -24,7 +24,7 @@ from ..graphs import (
     permuted_graph,
 )
 from ..views import Views, as_views
-from ._base import ConvertedMatrix, SampleModeBasis, apply_matrix
+from ._base import ConvertedMatrix, DataBasis, apply_matrix
 from ._spectrum import REPEATED, settle, successive_projections
 
 _GRAPHS: dict[str, type[SampleGraph]] = {"sim": SimGraph, "sum": SumGraph, "gmc": GMCGraph}
@@ -61,36 +61,6 @@ def graph_for(name: str, n_samples: int) -> SampleGraph:
     most = n_samples - (2 if isinstance(graph, GMCGraph) else 1)
     graph.set_params(n_neighbors=max(1, min(graph.n_neighbors, most)))
     return graph
-
-
-class DataBasis(SampleModeBasis):
-    """A sample-mode basis that comes from the data, computed in the canonical order of the samples.
-
-    Fitted to `Views`, it takes tensors in their working order, as the methods do. Fitted to anything else, it
-    takes tensors in the order of the samples as given, and reorders them by itself.
-    """
-
-    adapts_to_data = True
-    _order: NDArray[np.intp] | None = None
-
-    def forward(self, tensor: Array, *, out: Array | None = None) -> Array:
-        """Transform a real tensor (n, d, m) into its slices (K, d, m)."""
-        if self._order is not None:
-            tensor = as_real_array(tensor, "tensor", 3)
-            self._check_mode(tensor, self.mode_length_, 0, "tensor")
-            tensor = tensor[self._order]
-        return super().forward(tensor, out=out)
-
-    def inverse(self, slices: Array, *, out: Array | None = None) -> Array:
-        """Transform slices (K, d, m) back into a real tensor (n, d, m)."""
-        if self._order is None:
-            return super().inverse(slices, out=out)
-        tensor = super().inverse(slices)
-        if out is None:
-            return tensor[np.argsort(self._order)]
-        check_out(out, tuple(tensor.shape), tensor.dtype)
-        out[self._order] = tensor
-        return out
 
 
 class GFT(DataBasis):
