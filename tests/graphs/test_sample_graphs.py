@@ -48,7 +48,7 @@ def test_sparse_and_dense_views_give_the_same_graph():
 def test_blocks_and_threads_change_nothing(monkeypatch):
     views, _ = blobs(0, 200)
     expected = [tm.SimGraph().fit(views).graph_, tm.GMCGraph().fit(views, n_clusters=3).graph_]
-    monkeypatch.setattr("tensormvc.graphs._knn._BLOCK_BYTES", 8 * 200 * 7)
+    monkeypatch.setattr("tensormvc.graphs._distances._BLOCK_BYTES", 8 * 200 * 7)
     monkeypatch.setattr("joblib.cpu_count", lambda: 3)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert abs(tm.SimGraph().fit(views).graph_ - expected[0]).nnz == 0

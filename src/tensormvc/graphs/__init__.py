@@ -1,9 +1,10 @@
 """Graphs over the samples, and anchors."""
 
 from ._anchors import anchor_graph, bkhk, two_means
+from ._distances import refuse_missing
 from ._gmc import GMCGraph, GMCResult, gmc, probabilistic_graph
 from ._ideal import ideal_graph
-from ._knn import SampleGraph, SimGraph, SumGraph, knn_graph, refuse_missing
+from ._knn import SampleGraph, SimGraph, SumGraph, knn_graph
 from ._laplacian import (
     check_sample_graph,
     inverse_root_degrees,

@@ -26,8 +26,8 @@ from ..backend import (
     smallest,
 )
 from ..rows import InMemory, row_blocks
+from ._distances import DistanceBlocks, tie_margin
 from ._halving import TIE, bkhk_of_rows
-from ._knn import DistanceBlocks, tie_margin
 
 _ROUNDS = 10
 _EPS = np.finfo(np.float64).eps

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..backend import parallel_ranges
-from ._knn import DistanceBlocks, tie_margin
+from ._distances import DistanceBlocks, tie_margin
 
 _BANDWIDTH_ROUNDS = 50
 # A bandwidth is at least this share of the mean distance to the neighbours, so that duplicates do not empty a list.

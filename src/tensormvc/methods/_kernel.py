@@ -21,7 +21,7 @@ from ..backend import (
     sum_of_squares,
 )
 from ..graphs._anchors import anchors_of_rows
-from ..graphs._knn import TIE_ABSOLUTE, DistanceBlocks
+from ..graphs._distances import TIE_ABSOLUTE, DistanceBlocks
 from ..rows import Part, row_work
 from ..views import Views
 
