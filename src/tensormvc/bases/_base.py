@@ -24,6 +24,7 @@ from ..backend import (
     placed,
     real_dtype,
 )
+from ..views import Views, view_sizes_of
 
 
 class Basis(BaseEstimator, ABC):  # type: ignore[misc]
@@ -184,3 +185,42 @@ class DataBasis(SampleModeBasis):
         check_out(out, tuple(tensor.shape), tensor.dtype)
         out[self._order] = tensor
         return out
+
+
+class FixedBasis(Basis):
+    """A transform that depends on the length of its mode alone, so that a tensor is enough to fit it.
+
+    Along the samples, derive from `SampleModeBasis` as well: ``class DCT(FixedBasis, SampleModeBasis)``.
+    """
+
+    _along_views = False
+    _complex_slices = False
+
+    def fit(
+        self, views: Any, *, n_clusters: int | None = None, random_state: Any = None, sample_graph: Any = None
+    ) -> Self:
+        """Read the number of samples, or of views; the values are not used.
+
+        Parameters
+        ----------
+        views : list of arrays (n_samples, n_features_v), or one tensor (n_samples, d, m)
+            Only the sizes are used.
+        n_clusters, random_state, sample_graph : ignored
+            For consistency with the other bases.
+
+        Returns
+        -------
+        self
+        """
+        if isinstance(views, Views):
+            sizes = views.n_samples, views.n_views
+        elif len(getattr(views, "shape", ())) == 3 and 0 not in views.shape:
+            sizes = views.shape[0], views.shape[2]
+        else:
+            sizes = view_sizes_of(views)
+        length = self.mode_length_ = sizes[self._along_views]
+        self.slice_weights_ = np.ones(length)
+        if self._complex_slices:  # of the conjugate pairs X̄_k, X̄_{n−k} only the first is kept
+            self.slice_weights_ = np.full(length // 2 + 1, 2.0)
+            self.slice_weights_[[0, -1] if length % 2 == 0 else [0]] = 1.0
+        return self

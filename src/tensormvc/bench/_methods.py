@@ -18,6 +18,8 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 import tensormvc as tm
 
+from .. import _registry
+from .._registry import load
 from ..penalties import make_penalty
 
 # Parameters of the estimators that the protocol sets, or that change no result.
@@ -75,32 +77,32 @@ class Transform:
     uses_labels: bool = False
 
 
-_KNN = {"n_neighbors": 10}
+def _transform(name: str) -> Transform:
+    kind = load(_registry.TRANSFORMS[name])
+    return Transform(kind, {k: v for k, v in kind().get_params().items() if k != "random_state"}, 1)
+
+
+def _graph_transform(graph: str) -> Transform:
+    kind = load(_registry.GRAPHS[graph])
+    return Transform(lambda n_neighbors: tm.GFT(kind(n_neighbors=n_neighbors)), {"n_neighbors": kind().n_neighbors}, 1)
+
+
 TRANSFORMS = {
-    "fft": Transform(tm.FFT, {}, 1),
-    "fft-view": Transform(tm.ViewFFT, {}, 1),
-    "dct": Transform(tm.DCT, {}, 1),
-    "haar": Transform(tm.Haar, {}, 1),
-    "random": Transform(tm.RandomOrthogonal, {}, 1),
-    "gft-sim": Transform(lambda n_neighbors: tm.GFT(tm.SimGraph(n_neighbors=n_neighbors)), _KNN, 1),
-    "gft-sum": Transform(lambda n_neighbors: tm.GFT(tm.SumGraph(n_neighbors=n_neighbors)), _KNN, 1),
-    "gft-gmc": Transform(lambda n_neighbors: tm.GFT(tm.GMCGraph(n_neighbors=n_neighbors)), {"n_neighbors": 15}, 1),
-    "agft": Transform(tm.AGFT, {"n_anchors": "auto", "n_neighbors": 10}, 1),
+    **{name: _transform(name) for name in _registry.TRANSFORMS if name != "gft"},
+    **{f"gft-{graph}": _graph_transform(graph) for graph in _registry.GRAPHS},
     "gft-ideal": Transform(tm.GFT, {}, 1, uses_labels=True),
 }
-# The paper's names, and one of ours in their manner.
-TRANSFORM_NAMES = {
-    "FFT": "fft",
-    "FFT(view mode)": "fft-view",
-    "DCT": "dct",
-    "Wavelet": "haar",
-    "Random": "random",
-    "GFT(SimG)": "gft-sim",
-    "GFT(SumG)": "gft-sum",
-    "GFT(GMC)": "gft-gmc",
-    "GFT(Ideal)": "gft-ideal",
-    "AGFT": "agft",
+# The paper's names; any other transform has its own in capitals.
+_LABELS = {
+    "fft-view": "FFT(view mode)",
+    "haar": "Wavelet",
+    "random": "Random",
+    "gft-sim": "GFT(SimG)",
+    "gft-sum": "GFT(SumG)",
+    "gft-gmc": "GFT(GMC)",
+    "gft-ideal": "GFT(Ideal)",
 }
+TRANSFORM_NAMES = {_LABELS.get(name, name.upper()): name for name in TRANSFORMS}
 
 
 def timed(basis: Any) -> Any:

@@ -332,6 +332,8 @@ class GMCGraph(SampleGraph):
     (200, 200)
     """
 
+    _n_beyond = 1
+
     def __init__(self, n_neighbors: int = 15, max_iter: int = 20) -> None:
         self.n_neighbors = n_neighbors
         self.max_iter = max_iter

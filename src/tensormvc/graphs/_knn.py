@@ -59,6 +59,7 @@ class SampleGraph(BaseEstimator):  # type: ignore[misc]
 
     graph_: sp.csr_array
     n_neighbors: int
+    _n_beyond = 0  # samples that `_build` looks at in addition to the neighbours
 
     def fit(self, views: Any, *, n_clusters: int | None = None) -> Self:
         """Build the graph of the samples.
@@ -81,6 +82,11 @@ class SampleGraph(BaseEstimator):  # type: ignore[misc]
 
     def _build(self, views: Views, n_clusters: int | None) -> sp.csr_array:
         raise AssertionError("a subclass builds the graph")
+
+    def limit_neighbors(self, n_samples: int) -> None:
+        """Lower the number of neighbours to what so many samples allow."""
+        if "n_neighbors" in self.get_params():
+            self.n_neighbors = max(1, min(self.n_neighbors, n_samples - 1 - self._n_beyond))
 
 
 class SimGraph(SampleGraph):
