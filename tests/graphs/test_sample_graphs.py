@@ -143,7 +143,7 @@ def test_only_duplicates():
 def test_ideal_graph():
     y = np.array([2, 0, 2, 1, 0, 2])
     np.testing.assert_array_equal(tm.ideal_graph(y).toarray(), y[:, None] == y[None, :])
-    with pytest.raises(ValueError, match="one label a sample"):
+    with pytest.raises(ValueError, match="one label per sample"):
         tm.ideal_graph([[1, 2]])
     with pytest.raises(MemoryError, match="fewer samples"):
         tm.ideal_graph(np.zeros(10_000_000, dtype=np.int8))

@@ -1,4 +1,4 @@
-"""Graphs over the samples, and anchors."""
+"""Graphs over the samples, and graphs from samples to anchors."""
 
 from ._anchors import anchor_graph, bkhk, two_means
 from ._distances import refuse_missing
