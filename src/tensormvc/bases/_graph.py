@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import device
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
@@ -14,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._registry import GRAPHS, load
 from ..backend import Array, check_memory, contiguous, is_tensor, namespace, on_host, placed
-from ..graphs import SampleGraph, check_sample_graph, lowest_eigenpairs, normalised_adjacency, permuted_graph
+from ..graphs import SampleGraph, check_sample_graph, normalised_adjacency, permuted_graph
+from ..graphs._laplacian import lowest_eigenpairs
 from ..views import Views, as_views
 from ._base import ConvertedMatrix, DataBasis, apply_matrix
 from ._spectrum import REPEATED, end_of_group, settle, successive_projections
@@ -106,8 +106,9 @@ class GFT(DataBasis):
         else:
             graph = check_sample_graph(sample_graph, n, working_views.sample_ids if reordered else None)
             graph = permuted_graph(graph, working_views.order) if reordered else graph
-        values, vectors = _spectrum(normalised_adjacency(graph), graph, k, working_views)
-        _set_component_vectors(values, vectors, graph, working_views)
+        component_vectors = _component_vectors(graph, working_views)
+        values, vectors = _spectrum(normalised_adjacency(graph), component_vectors, k, working_views)
+        _set_component_vectors(values, vectors, component_vectors, working_views)
         zero = int(np.sum(values < REPEATED))
         settle(values[zero:], vectors[:, zero:], lambda count: vectors[:, zero:].T @ working_views.probes(count))
         self.mode_length_ = n
@@ -150,7 +151,7 @@ class GFT(DataBasis):
     def _check_size(self, n: int, views: Views) -> int:
         k = n if self.n_components is None else self.n_components
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n:
-            raise ValueError(f"n_components must be a whole number from 1 to the {n} samples, got {k!r}")
+            raise ValueError(f"n_components must be an integer from 1 to {n}, the number of samples, got {k!r}")
         needed = 4 * 8 * n * n if _dense_is_better(k, n) else 8 * n * (4 * k + 100)
         check_memory(
             needed,
@@ -184,12 +185,13 @@ def _component_vectors(graph: sp.csr_array, views: Views) -> NDArray[np.float64]
     return np.asarray(vectors[:, order])
 
 
-def _set_component_vectors(values: NDArray[np.float64], vectors: Array, graph: sp.csr_array, views: Views) -> None:
+def _set_component_vectors(
+    values: NDArray[np.float64], vectors: Array, exact: NDArray[np.float64], views: Views
+) -> None:
     """Replace the eigenvectors of eigenvalue 0 by the vectors of the components, in place.
 
     Eigenvalues that are only nearly zero share an eigenspace with them, and get what the components leave of it.
     """
-    exact = _component_vectors(graph, views)
     near = int(np.sum(values < REPEATED))
     r = min(exact.shape[1], len(values))
     exact = placed(exact, vectors)
@@ -210,16 +212,19 @@ def _dense_is_better(k: int, n: int) -> bool:
     return k + _LOOK_AHEAD >= n // 4 or n <= _DENSE_UP_TO
 
 
-def _spectrum(adjacency: sp.csr_array, graph: sp.csr_array, k: int, views: Views) -> tuple[NDArray[np.float64], Array]:
-    """Return the k lowest eigenpairs of the Laplacian, and those that tie with the last, on the device of the views."""
+def _spectrum(
+    adjacency: sp.csr_array, exact: NDArray[np.float64], k: int, views: Views
+) -> tuple[NDArray[np.float64], Array]:
+    """Return the k lowest eigenpairs of the Laplacian, and those that tie with the last, on the device of the views.
+
+    `exact` holds its null vectors.
+    """
     n = adjacency.shape[0]
     if not _dense_is_better(k, n):
-        exact = _component_vectors(graph, views)
         ahead, start = _LOOK_AHEAD, on_host(views.probes(1)[:, 0])
         while exact.shape[1] < k and not _dense_is_better(k + ahead, n):
-            pairs = lowest_eigenpairs(
-                lambda x: x - adjacency @ x, exact, min(k + ahead, n - 1), ceiling=2.0, start=start
-            )
+            count = min(k + ahead, n - 1)
+            pairs = lowest_eigenpairs(lambda x: x - adjacency @ x, exact, count, ceiling=2.0, start=start)
             if pairs is None:
                 break
             values, vectors = pairs
@@ -237,15 +242,9 @@ def _spectrum(adjacency: sp.csr_array, graph: sp.csr_array, k: int, views: Views
 
 def _all_eigenpairs(adjacency: sp.csr_array, views: Views) -> tuple[NDArray[np.float64], Array]:
     """Return all eigenpairs of the Laplacian, the vectors on the device of the views."""
-    n = adjacency.shape[0]
-    probe = views.place(np.zeros(1))
-    if not is_tensor(probe):
-        # Computed in place, to save an n × n matrix.
-        laplacian = np.asfortranarray(np.eye(n) - adjacency.toarray())
-        return tuple(eigh(laplacian, driver="evd", overwrite_a=True, check_finite=False))
-    xp = namespace(probe)
-    laplacian = xp.eye(n, dtype=xp.float64, device=device(probe))
-    entries = adjacency.tocoo()
-    laplacian[views.place(entries.row), views.place(entries.col)] -= views.place(entries.data)
-    values, vectors = xp.linalg.eigh(laplacian)
-    return on_host(values), vectors
+    laplacian = views.place(np.asfortranarray(np.eye(adjacency.shape[0]) - adjacency.toarray()))
+    if is_tensor(laplacian):
+        values, vectors = namespace(laplacian).linalg.eigh(laplacian)
+        return on_host(values), vectors
+    # Computed in place, to save an n × n matrix.
+    return tuple(eigh(laplacian, driver="evd", overwrite_a=True, check_finite=False))

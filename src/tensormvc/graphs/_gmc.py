@@ -139,30 +139,6 @@ def _row_sums(rows: NDArray[np.intp], values: NDArray[np.float64], n: int) -> ND
     return np.asarray(np.bincount(rows, weights=values, minlength=n), dtype=np.float64)
 
 
-def probabilistic_graph(part: Any, n_neighbors: int) -> sp.csr_array:
-    """Return the symmetric k-nearest-neighbour graph whose weights decrease linearly with the squared distance.
-
-    (S + Sᵀ)/2 with ``s_ij = (d_{k+1} − d_j) / (k d_{k+1} − d_1 − … − d_k)`` for the k nearest neighbours j of sample i,
-    where d_1 ≤ d_2 ≤ … are the squared distances from i.
-
-    Parameters
-    ----------
-    part : array of shape (n, d)
-        The samples.
-    n_neighbors : int
-        k.
-
-    Returns
-    -------
-    csr_array of shape (n, n)
-    """
-    check_n_neighbors(n_neighbors, part.shape[0], beyond=1)
-    gaps = _Neighbourhood.of_view(part, n_neighbors).gaps
-    totals = np.asarray(gaps.sum(axis=1)).ravel() + _EPS
-    weights = sp.csr_array(gaps.multiply(1 / totals[:, None]))
-    return sp.csr_array((weights + weights.T) / 2)
-
-
 def gmc(parts: list[Any], n_clusters: int, *, n_neighbors: int = 15, max_iter: int = 20, lam: float = 1.0) -> GMCResult:
     """Learn a consensus graph U of all views with `n_clusters` connected components.
 
@@ -335,7 +311,7 @@ class GMCGraph(SampleGraph):
     _n_beyond = 1
 
     def __init__(self, n_neighbors: int = 15, max_iter: int = 20) -> None:
-        self.n_neighbors = n_neighbors
+        super().__init__(n_neighbors)
         self.max_iter = max_iter
 
     def _build(self, views: Views, n_clusters: int | None) -> sp.csr_array:

@@ -58,8 +58,10 @@ class SampleGraph(BaseEstimator):  # type: ignore[misc]
     """
 
     graph_: sp.csr_array
-    n_neighbors: int
     _n_beyond = 0  # samples that `_build` looks at in addition to the neighbours
+
+    def __init__(self, n_neighbors: int = 10) -> None:
+        self.n_neighbors = n_neighbors
 
     def fit(self, views: Any, *, n_clusters: int | None = None) -> Self:
         """Build the graph of the samples.
@@ -118,9 +120,6 @@ class SimGraph(SampleGraph):
     ((100, 100), True)
     """
 
-    def __init__(self, n_neighbors: int = 10) -> None:
-        self.n_neighbors = n_neighbors
-
     def _build(self, views: Views, n_clusters: int | None) -> sp.csr_array:
         refuse_missing(views, "SimGraph")
         return knn_graph([views.in_double(v) for v in range(views.n_views)], self.n_neighbors)
@@ -154,9 +153,6 @@ class SumGraph(SampleGraph):
     >>> int(graph.max()) <= len(views)
     True
     """
-
-    def __init__(self, n_neighbors: int = 10) -> None:
-        self.n_neighbors = n_neighbors
 
     def _build(self, views: Views, n_clusters: int | None) -> sp.csr_array:
         n = views.n_samples
