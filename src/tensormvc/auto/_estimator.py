@@ -20,7 +20,6 @@ from sklearn.utils._param_validation import StrOptions
 
 from ..backend import one_hot
 from ..bases import GFT
-from ..graphs import refuse_missing
 from ..graphs._fuzzy import find_neighbours
 from ..methods import TSVDMVC
 from ..methods._base import COUNT, POSITIVE, MultiViewClusterer
@@ -221,12 +220,12 @@ class MultiViewClustering(MultiViewClusterer):
         self.verbose = verbose
         self.progress = progress
 
-    def _as_views(self, views: Any) -> Views:
+    def _views_of(self, views: Any) -> Views:
         return as_views(views, view_sizes=self.view_sizes, unit=False).on_host()
 
-    def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
+    def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         start = time.perf_counter()
-        refuse_missing(views, "MultiViewClustering")
+        views.refuse_missing("MultiViewClustering")
         evidence = gather_evidence(views, self.normalisation)
         n_landmarks = _landmarks(evidence, self.time_budget)
         landmarks = evidence.rows(slice(0, n_landmarks))
@@ -256,7 +255,7 @@ class MultiViewClustering(MultiViewClusterer):
             left_out=left_out,
             seconds=time.perf_counter() - start,
         )
-        return labels
+        views.local_rows.hold(labels=labels)
 
     def _members(
         self, graphs: NeighbourGraphs, given: sp.csr_array | None, seed: int, start: float

@@ -12,7 +12,19 @@ from ._base import Basis, FixedBasis
 from ._fixed import DCT, FFT, Haar, RandomOrthogonal, ViewFFT
 from ._graph import GFT
 
-__all__ = ["AGFT", "DCT", "FFT", "GFT", "Basis", "Haar", "RandomOrthogonal", "ViewFFT", "fitted_basis", "make_basis"]
+__all__ = [
+    "AGFT",
+    "DCT",
+    "FFT",
+    "GFT",
+    "Basis",
+    "Haar",
+    "RandomOrthogonal",
+    "ViewFFT",
+    "basis_class",
+    "fitted_basis",
+    "make_basis",
+]
 
 _PROTOCOL = ("fit", "forward", "inverse")
 
@@ -45,6 +57,11 @@ def make_basis(basis: Any, *, n_samples: int | None = None) -> Any:
             f"{basis!r} is not a basis: expected a name or an instance with {', '.join(_PROTOCOL)} and slice_weights_"
         )
     return basis
+
+
+def basis_class(basis: Any) -> type:
+    """Return the class of a basis that is given by its name or as an object."""
+    return type(make_basis(basis))
 
 
 def fitted_basis(basis: Any, tensor: Any) -> Any:

@@ -18,12 +18,14 @@ from ..backend import (
     as_slices,
     check_out,
     complex_dtype,
+    contiguous,
     matmul_into,
     namespace,
     on_host,
     placed,
     real_dtype,
 )
+from ..rows import Rows, in_memory
 from ..views import Views, view_sizes_of
 
 
@@ -106,13 +108,12 @@ class SampleModeBasis(Basis):
         shape = (self.mode_length_, *slices.shape[1:])
         return written(lambda room: self._inverse(slices, room), out, shape, real_dtype(slices))
 
-    def forward_rows(self, rows: Any, name: str, *, out: Array | None = None) -> Array:
-        """Return the slices of a tensor that an executor holds."""
-        return self.forward(rows[name], out=out)
-
-    def inverse_rows(self, slices: Array, rows: Any, name: str) -> None:
-        """Turn slices into a tensor that an executor holds."""
-        self.inverse(slices, out=rows[name])
+    def hold_vectors(self, rows: Rows) -> Array | None:
+        """Add the columns of the transform, but for a factor, to rows as "vectors"; return the factor, if any."""
+        local = in_memory(rows)
+        identity = local.place(np.eye(len(self.slice_weights_)))
+        local.hold(vectors=contiguous(self.inverse(identity[:, :, None])[:, :, 0]))
+        return None
 
     @abstractmethod
     def _forward(self, tensor: Array, out: Array | None) -> Array: ...

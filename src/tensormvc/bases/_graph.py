@@ -247,4 +247,5 @@ def _all_eigenpairs(adjacency: sp.csr_array, views: Views) -> tuple[NDArray[np.f
         values, vectors = namespace(laplacian).linalg.eigh(laplacian)
         return on_host(values), vectors
     # Computed in place, to save an n × n matrix.
-    return tuple(eigh(laplacian, driver="evd", overwrite_a=True, check_finite=False))
+    values, vectors = eigh(laplacian, driver="evd", overwrite_a=True, check_finite=False)
+    return values, vectors

@@ -1,7 +1,7 @@
 """Graphs over the samples, and graphs from samples to anchors."""
 
-from ._anchors import anchor_graph, bkhk, two_means
-from ._distances import refuse_missing
+from ._anchors import anchor_graph, view_anchors
+from ._bkhk import bkhk
 from ._gmc import GMCGraph, gmc
 from ._ideal import ideal_graph
 from ._knn import SampleGraph, SimGraph, SumGraph, knn_graph
@@ -21,6 +21,5 @@ __all__ = [
     "knn_graph",
     "normalised_adjacency",
     "permuted_graph",
-    "refuse_missing",
-    "two_means",
+    "view_anchors",
 ]

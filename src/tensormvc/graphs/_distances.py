@@ -23,7 +23,6 @@ from ..backend import (
     sum_of_squares,
 )
 from ..rows import piece_size, pieces
-from ..views import Views
 
 # Two squared distances tie if they differ by less than this fraction of themselves, or of the squared length of the
 # longest sample: more than rounding the samples to single precision changes them, less than any structure in the data.
@@ -123,15 +122,4 @@ def check_n_neighbors(n_neighbors: Any, n_samples: int, beyond: int = 0) -> None
         raise ValueError(
             f"n_neighbors={n_neighbors} needs more than {n_neighbors + beyond} samples, there are {n_samples}: "
             + (f"set n_neighbors to at most {most}" if most > 0 else "add samples")
-        )
-
-
-def refuse_missing(views: Views, what: str) -> None:
-    """Refuse missing samples where they would look similar to each other only because they are missing."""
-    if views.missing.any():
-        sample, view = np.argwhere(views.missing)[0]
-        raise ValueError(
-            f"{what} compares samples over all views, but sample {views.order[sample]} is missing in "
-            f"{views.names[view]} ({int(views.missing.sum())} missing rows in total): impute them, or use SumGraph, "
-            "which compares samples in the views that they have"
         )

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..backend import check_memory, on_host
 from ..views import Views
-from ._distances import DistanceBlocks, check_n_neighbors, refuse_missing, tie_margin
+from ._distances import DistanceBlocks, check_n_neighbors, tie_margin
 from ._knn import SampleGraph
 from ._laplacian import lowest_eigenpairs
 
@@ -317,6 +317,6 @@ class GMCGraph(SampleGraph):
     def _build(self, views: Views, n_clusters: int | None) -> sp.csr_array:
         if n_clusters is None:
             raise ValueError("the GMC graph needs the number of clusters: pass fit(views, n_clusters=...)")
-        refuse_missing(views, "GMCGraph")
+        views.refuse_missing("GMCGraph")
         parts = [on_host(views.in_double(v)) for v in range(views.n_views)]
         return gmc(parts, n_clusters, n_neighbors=self.n_neighbors, max_iter=self.max_iter).graph

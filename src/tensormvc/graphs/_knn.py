@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from ..backend import Array, namespace, on_host, smallest
 from ..views import Views, as_views
-from ._distances import DistanceBlocks, check_n_neighbors, refuse_missing, tie_margin
+from ._distances import DistanceBlocks, check_n_neighbors, tie_margin
 from ._laplacian import permuted_graph
 
 
@@ -121,7 +121,7 @@ class SimGraph(SampleGraph):
     """
 
     def _build(self, views: Views, n_clusters: int | None) -> sp.csr_array:
-        refuse_missing(views, "SimGraph")
+        views.refuse_missing("SimGraph")
         return knn_graph([views.in_double(v) for v in range(views.n_views)], self.n_neighbors)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ..penalties import ETR
-from ._anchor_representation_base import AnchorRepresentationClusterer
+from ._anchor_representation import AnchorRepresentationClusterer, Weights
 from ._base import NOT_NEGATIVE, POSITIVE
 
 
@@ -131,5 +131,5 @@ class ASRETR(AnchorRepresentationClusterer):
         self.keep = keep
         self.device = device
 
-    def _penalty_and_ridge(self) -> tuple[Any, float]:
-        return ETR(float(self.delta)), 2.0 * self.gamma
+    def _weights(self) -> Weights:
+        return Weights(self.alpha, 2.0 * self.gamma, ETR(float(self.delta)))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import HasMethods
 
 from ..penalties import make_penalty
-from ._anchor_representation_base import AnchorRepresentationClusterer
+from ._anchor_representation import AnchorRepresentationClusterer, Weights
 
 
 class ESTMC(AnchorRepresentationClusterer):
@@ -126,5 +126,5 @@ class ESTMC(AnchorRepresentationClusterer):
         self.keep = keep
         self.device = device
 
-    def _penalty_and_ridge(self) -> tuple[Any, float]:
-        return make_penalty(self.penalty), 0.0
+    def _weights(self) -> Weights:
+        return Weights(self.alpha, 0.0, make_penalty(self.penalty))

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from ..graphs import gmc, permuted_graph, refuse_missing
+from ..graphs import gmc, permuted_graph
 from ..views import Views
 from ._base import COUNT, MultiViewClusterer
 
@@ -71,10 +70,10 @@ class GMC(MultiViewClusterer):
         self.view_sizes = view_sizes
         self.max_iter = max_iter
 
-    def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp]:
+    def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         if sample_graph is not None:
             raise ValueError("GMC learns its own graph: it has no use for a sample_graph")
-        refuse_missing(views, "GMC")
+        views.refuse_missing("GMC")
         n = views.n_samples
         result = gmc(
             [views.in_double(v) for v in range(views.n_views)],
@@ -94,4 +93,4 @@ class GMC(MultiViewClusterer):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return labels
+        views.local_rows.hold(labels=labels)

@@ -7,8 +7,7 @@ from typing import Any
 
 from ..penalties import Log
 from ._admm import Schedule
-from ._self_representation import SelfRepresentation
-from ._self_representation_base import SelfRepresentationClusterer
+from ._self_representation import SelfRepresentation, SelfRepresentationClusterer
 
 
 class TLSpNM(SelfRepresentationClusterer):

@@ -46,6 +46,22 @@ class _MuDataPart:
         self.index = part.obs_names
 
 
+def is_lazy(part: Any) -> bool:
+    """Whether a view is on disk, to be read in blocks of rows."""
+    return isinstance(part, np.memmap) or getattr(part, "on_disk", False) is True
+
+
+def is_dask(part: Any) -> bool:
+    """Whether the object is a Dask collection."""
+    return hasattr(part, "__dask_graph__")
+
+
+def any_dask(views: Any) -> bool:
+    """Whether views of any form are Dask collections, or some of them are."""
+    parts = views.values() if isinstance(views, dict) else views if isinstance(views, list | tuple) else [views]
+    return any(map(is_dask, parts))
+
+
 def _is_matrix(obj: Any) -> bool:
     return is_array(obj) or is_sparse(obj) or _is_indexed(obj) or (hasattr(obj, "shape") and hasattr(obj, "dtype"))
 

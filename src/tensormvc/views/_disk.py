@@ -17,10 +17,6 @@ from ._order import unit_rows
 _DISK_BLOCK = 1 << 20
 
 
-def is_lazy(part: Any) -> bool:
-    return isinstance(part, np.memmap) or getattr(part, "on_disk", False) is True
-
-
 def check_on_disk(part: Any, name: str) -> Checked:
     """Look at a view on disk, block by block, as `check_view` and `row_hashes` do at one in memory."""
     check_kind(part, name)
