@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensormvc as tm
-from tensormvc.bases import _NAMES
+from tensormvc._registry import BASIS_NAMES
 from tensormvc.cli import app
 from tensormvc.cli._audit import audit
 from tensormvc.cli._options import BasisName, Method
@@ -56,7 +56,7 @@ def test_help_and_completion_do_not_wait_for_numpy(run_script):
 
 def test_names_on_the_command_line_are_those_of_python():
     assert {method.value for method in Method} == {name.lower() for name in tm.methods.__all__} | {"auto"}
-    assert {basis.value for basis in BasisName} == {*_NAMES, "auto"}
+    assert {basis.value for basis in BasisName} == {*BASIS_NAMES, "auto"}
 
 
 def test_shell_completion(run, tmp_path):

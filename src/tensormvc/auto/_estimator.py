@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from ..backend.sparse import one_hot
-from ..graphs import refuse_missing
 from ..graphs._fuzzy import find_neighbours
 from ..methods._base import COUNT, POSITIVE, MultiViewClusterer
 from ..rows import SampleRandom, row_blocks
@@ -192,7 +191,7 @@ class MultiViewClustering(MultiViewClusterer):
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         start = time.perf_counter()
-        refuse_missing(views, "MultiViewClustering")
+        views.refuse_missing("MultiViewClustering")
         evidence = gather_evidence(views, self.normalisation)
         n_landmarks = _landmark_count(evidence, self.time_budget)
         landmarks = evidence.first(n_landmarks)

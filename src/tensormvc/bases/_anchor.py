@@ -19,8 +19,7 @@ from ..graphs import anchor_graph, view_anchors
 from ..rows import InMemory, RowArrays, Rows, row_blocks, row_work
 from ..views import Views, as_views, probes_of
 from ..views._views import ProbeDraws
-from ._base import ConvertedMatrix
-from ._graph import DataBasis
+from ._base import ConvertedMatrix, DataBasis
 from ._spectrum import settle
 
 # Squared singular values below this are rounding: their left vectors would be noise.

@@ -8,8 +8,6 @@ from ._options import BasisName, Method
 from ._outcome import working_on_data
 from ._screen import progress
 
-ORDER_DEPENDENT = (BasisName.fft, BasisName.dct, BasisName.haar, BasisName.random)
-
 
 def fit_with_progress(estimator: Any, views: dict[str, Any]) -> None:
     """Fit the estimator; its rounds move a bar."""
@@ -58,7 +56,7 @@ def choices(
     name = name_of_basis(estimator)
     if name is None:
         return made
-    if basis in ORDER_DEPENDENT:
+    if basis is not None and not (estimator.basis_.adapts_to_data or basis == "fft-view"):
         why = "asked for; the result depends on the order of the rows"
     elif estimator.basis != "auto":
         why = "asked for"

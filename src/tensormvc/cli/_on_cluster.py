@@ -33,14 +33,14 @@ def cluster_on_scheduler(
 ) -> None:
     """Cluster the samples of a folder with the workers of a scheduler, and let these write the labels."""
     used = method or Method.estmc
-    if used not in _METHODS or basis not in (None, BasisName.auto, BasisName.agft):
+    if used not in _METHODS or basis not in (None, "auto", "agft"):
         raise usage_error(
             "--scheduler goes with --method estmc, asretr or tlrlf4mvc, and with --basis agft, the default"
         )
     if n_clusters is None:
         raise usage_error("say how many clusters there shall be: -k N")
     target = _check_target(output, folder, force)
-    estimator = make_estimator(used, BasisName.agft, n_clusters, seed, parameters)
+    estimator = make_estimator(used, BasisName("agft"), n_clusters, seed, parameters)
     try:
         from distributed import Client
     except ImportError as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .._registry import BASIS_NAMES
 from ._outcome import usage_error, working_on_data
 from ._screen import progress
 
@@ -31,20 +32,8 @@ class Method(StrEnum):
     gmc = "gmc"
 
 
-class BasisName(StrEnum):
-    """The transforms along the samples."""
-
-    auto = "auto"
-    gft_sum = "gft-sum"
-    gft_sim = "gft-sim"
-    gft = "gft"
-    gft_gmc = "gft-gmc"
-    agft = "agft"
-    fft = "fft"
-    fft_view = "fft-view"
-    dct = "dct"
-    haar = "haar"
-    random = "random"
+# The transforms along the samples.
+BasisName = StrEnum("BasisName", {name.replace("-", "_"): name for name in ("auto", *BASIS_NAMES)})  # type: ignore[misc]
 
 
 class Samples(StrEnum):

@@ -15,7 +15,7 @@ from ..rows import InMemory
 from ..views import Views
 from ._bkhk import bkhk
 from ._bkhk_rows import bkhk_of_rows
-from ._knn import DistanceBlocks, tie_margin
+from ._distances import DistanceBlocks, tie_margin
 
 _EPS = np.finfo(np.float64).eps
 

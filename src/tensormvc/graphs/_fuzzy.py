@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from ..backend.arrays import is_sparse
 from ..backend.threads import parallel_ranges
-from ._knn import DistanceBlocks, tie_margin
+from ._distances import DistanceBlocks, tie_margin
 
 _BANDWIDTH_STEPS = 50
 # A bandwidth is at least this share of the mean distance to the neighbours: duplicates would make it 0.
