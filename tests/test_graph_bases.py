@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import tensormvc as tm
 from tensormvc.bases import make_basis
-from tensormvc.bases._spectrum import eigenvalue_groups
+from tensormvc.bases._base import eigenvalue_groups
 from tensormvc.graphs import normalised_adjacency
 from tensormvc.views import as_views
 

@@ -5,13 +5,14 @@ import importlib.metadata
 import inspect
 import subprocess
 import sys
+from pkgutil import resolve_name
 
 import pytest
 
 import tensormvc
-from tensormvc._registry import GRAPHS, METHODS, TRANSFORMS, load
+from tensormvc._registry import GRAPHS, METHODS, TRANSFORMS
 
-REGISTERED = {load(path).__name__ for table in (GRAPHS, METHODS, TRANSFORMS) for path in table.values()}
+REGISTERED = {resolve_name(path).__name__ for table in (GRAPHS, METHODS, TRANSFORMS) for path in table.values()}
 NAMES = {
     "tensormvc": [
         *["AGFT", "DCT", "FFT", "GFT", "Haar", "RandomOrthogonal", "ViewFFT"],

@@ -1,9 +1,10 @@
 """Tensor multi-view clustering that does not depend on the order of the rows."""
 
 from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from ._registry import GRAPHS, METHODS, TRANSFORMS, load
+from ._registry import GRAPHS, METHODS, TRANSFORMS
 
 if TYPE_CHECKING:
     from . import algebra as algebra
@@ -36,8 +37,8 @@ __version__ = "0.1.0.dev0"
 
 _MODULES = "algebra bench datasets diagnostics metrics penalties plotting published report selection shrinkage testing"
 _FUNCTIONS = [
-    *("audit:audit_order", "audit:shuffle_sweep", "auto:MultiViewClustering", "graphs:ideal_graph"),
-    *("selection:estimate_n_clusters", "selection:select_model"),
+    *("tensormvc.audit:audit_order", "tensormvc.audit:shuffle_sweep", "tensormvc.auto:MultiViewClustering"),
+    *("tensormvc.graphs:ideal_graph", "tensormvc.selection:estimate_n_clusters", "tensormvc.selection:select_model"),
 ]
 _PATHS = {path.partition(":")[2]: path for table in (TRANSFORMS, GRAPHS, METHODS) for path in table.values()}
 _PATHS |= {path.partition(":")[2]: path for path in _FUNCTIONS}
@@ -49,7 +50,7 @@ if not TYPE_CHECKING:  # type checkers read the imports above
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: `--help` need not wait for SciPy and scikit-learn."""
     if name in _PATHS:
-        value = load(_PATHS[name])
+        value = resolve_name(_PATHS[name])
     elif name in _MODULES.split():
         value = import_module(f"{__name__}.{name}")
     else:

@@ -8,36 +8,29 @@ loading NumPy.
 
 from __future__ import annotations
 
-from pkgutil import resolve_name
-from typing import Any
-
+# Paths as `pkgutil.resolve_name` takes them.
 # GFT(graph="sum"), basis="gft-sum"
 GRAPHS = {
-    "sum": "graphs._knn:SumGraph",
-    "sim": "graphs._knn:SimGraph",
-    "gmc": "graphs._gmc:GMCGraph",
+    "sum": "tensormvc.graphs._knn:SumGraph",
+    "sim": "tensormvc.graphs._knn:SimGraph",
+    "gmc": "tensormvc.graphs._gmc:GMCGraph",
 }
 # basis="agft"
 TRANSFORMS = {
-    "gft": "bases._graph:GFT",
-    "agft": "bases._anchor:AGFT",
-    "fft": "bases._fixed:FFT",
-    "fft-view": "bases._fixed:ViewFFT",
-    "dct": "bases._fixed:DCT",
-    "haar": "bases._fixed:Haar",
-    "random": "bases._fixed:RandomOrthogonal",
+    "gft": "tensormvc.bases._graph:GFT",
+    "agft": "tensormvc.bases._anchor:AGFT",
+    "fft": "tensormvc.bases._fixed:FFT",
+    "fft-view": "tensormvc.bases._fixed:ViewFFT",
+    "dct": "tensormvc.bases._fixed:DCT",
+    "haar": "tensormvc.bases._fixed:Haar",
+    "random": "tensormvc.bases._fixed:RandomOrthogonal",
 }
 METHODS = {
-    "estmc": "methods:ESTMC",
-    "asretr": "methods:ASRETR",
-    "tsvdmvc": "methods:TSVDMVC",
-    "tlspnm": "methods:TLSpNM",
-    "tlrlf4mvc": "methods:TLRLF4MVC",
-    "gmc": "methods:GMC",
+    "estmc": "tensormvc.methods:ESTMC",
+    "asretr": "tensormvc.methods:ASRETR",
+    "tsvdmvc": "tensormvc.methods:TSVDMVC",
+    "tlspnm": "tensormvc.methods:TLSpNM",
+    "tlrlf4mvc": "tensormvc.methods:TLRLF4MVC",
+    "gmc": "tensormvc.methods:GMC",
 }
 BASIS_NAMES = (*(f"gft-{graph}" for graph in GRAPHS), *TRANSFORMS)
-
-
-def load(path: str) -> Any:
-    """Import and return the object at a path such as ``"bases._fixed:FFT"``."""
-    return resolve_name(f"{__package__}.{path}")

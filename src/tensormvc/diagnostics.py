@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .backend import Array, as_real_array, check_memory, check_threshold, namespace, on_host, rfft
 from .bases import fitted_basis
-from .bases._spectrum import REPEATED, eigenvalue_groups
+from .bases._base import REPEATED, eigenvalue_groups
 from .penalties import _NAMES, make_penalty
 from .shrinkage import shrink_slices
 from .views import Views, as_float64, as_views

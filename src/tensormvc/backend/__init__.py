@@ -28,11 +28,13 @@ from .checks import (
     random_seed,
 )
 from .linalg import (
+    SparseFactor,
     cholesky,
     inner,
     kth_smallest,
     leading_eigenpairs,
     matmul_into,
+    one_hot,
     raise_to_zero,
     smallest,
     solve_lower,
@@ -42,7 +44,6 @@ from .linalg import (
     vectors_beside,
 )
 from .scratch import LAZY_BYTES, is_on_disk, scratch_array
-from .sparse import SparseFactor, one_hot
 from .threads import one_blas_thread, one_thread, parallel_ranges, run_ranges, thread_count
 from .transforms import dct, idct, irfft, rfft
 

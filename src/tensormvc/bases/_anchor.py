@@ -13,17 +13,23 @@ from array_api_compat import device
 from numpy.typing import NDArray
 
 from ..backend.arrays import Array, in_double, namespace, on_host
-from ..backend.linalg import sum_of_squares
-from ..backend.sparse import SparseFactor
-from ..graphs import anchor_graph, view_anchors
+from ..backend.linalg import SparseFactor, sum_of_squares
+from ..graphs import anchor_graph, bkhk, bkhk_of_rows
 from ..rows import InMemory, RowArrays, Rows, row_blocks, row_work
 from ..views import Views, as_views, probes_of
 from ..views._views import ProbeDraws
-from ._base import ConvertedMatrix, DataBasis
-from ._spectrum import settle
+from ._base import ConvertedMatrix, DataBasis, settle
 
 # Squared singular values below this are rounding: their left vectors would be noise.
 _ZERO = 1e-10
+
+
+def view_anchors(views: Views, which: list[int], depth: int) -> list[Array]:
+    """Return 2^depth BKHK anchors of some of the views side by side, wherever their rows are."""
+    views.hold_ties()
+    if isinstance(views.rows, InMemory) and not views.on_disk:
+        return bkhk([views.arrays[v] for v in which], depth, views.rows["ties"])
+    return list(bkhk_of_rows(views.rows, which, depth))
 
 
 class AGFT(DataBasis):

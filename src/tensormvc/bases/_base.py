@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from itertools import pairwise
+from pkgutil import resolve_name
 from typing import Any, Self
 
 import numpy as np
@@ -12,13 +14,19 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._registry import BASIS_NAMES, TRANSFORMS, load
+from .._registry import BASIS_NAMES, TRANSFORMS
 from ..backend.arrays import Array, complex_dtype, contiguous, namespace, on_host, placed, real_dtype
 from ..backend.checks import as_real_array, as_slices, check_out
 from ..backend.linalg import matmul_into
 from ..rows import Rows, in_memory
 from ..views import Views, view_sizes_of
 
+# Eigenvalues (of matrices of norm about 1) nearer than this count as repeated: the error of an eigenvector is rounding
+# divided by the gap to the next eigenvalue.
+REPEATED = 1e-6
+# The sign of a simple eigenvector is decided by the first of these probes that is not nearly orthogonal to it.
+N_SIGN_PROBES = 8
+_NOT_ORTHOGONAL = 1e-3
 _PROTOCOL = ("fit", "forward", "inverse")
 
 
@@ -225,7 +233,7 @@ def basis_class(basis: Any) -> type:
     if isinstance(basis, str):
         if basis not in BASIS_NAMES:
             raise ValueError(f"unknown basis {basis!r}; the names are {', '.join(map(repr, BASIS_NAMES))}")
-        named: type = load(TRANSFORMS.get(basis, TRANSFORMS["gft"]))
+        named: type = resolve_name(TRANSFORMS.get(basis, TRANSFORMS["gft"]))
         return named
     missing = [member for member in _PROTOCOL if not callable(getattr(basis, member, None))]
     if isinstance(basis, type) or missing:
@@ -274,3 +282,58 @@ def fitted_basis(basis: Any, tensor: Any) -> Any:
     if not isinstance(basis, FixedBasis):
         raise ValueError(f"{basis!r} depends on the data: fit it to the views first")
     return clone(basis).fit(tensor, random_state=0)
+
+
+# Signs of eigenvectors, and rotations where eigenvalues are repeated. Which ones an eigensolver returns is an accident
+# of rounding. Here the first vector of an eigenspace is the projection of the first probe onto it, the second that of
+# the second probe onto the complement of the first vector, and so on: the probes (`Views.probes`) are smooth functions
+# of the samples, so that the result depends on the eigenspace and the data alone.
+
+
+def eigenvalue_groups(values: NDArray[np.float64], tol: float = REPEATED) -> list[slice]:
+    """Return the runs of sorted eigenvalues whose neighbours differ by less than `tol`."""
+    edges = np.flatnonzero(np.abs(np.diff(values)) >= tol) + 1
+    return [slice(int(a), int(b)) for a, b in pairwise([0, *edges, len(values)]) if a < b]
+
+
+def end_of_group(values: NDArray[np.float64], k: int) -> int:
+    """Return the smallest number of eigenvalues, at least k, that does not split a repeated one."""
+    return int(next(group.stop for group in eigenvalue_groups(values) if group.stop >= k))
+
+
+def settle(values: NDArray[np.float64], vectors: Array, project: Callable[[int], Array]) -> None:
+    """Determine the signs and rotations of eigenvectors, in place.
+
+    Parameters
+    ----------
+    values : ndarray of shape (r,)
+        Eigenvalues, sorted.
+    vectors : array of shape (p, r), on any device
+        The eigenvectors, or coefficients that represent them.
+    project : function of an int
+        Returns the inner products of the eigenvectors with the first `count` probes, (r, count).
+    """
+    if len(values) == 0:
+        return
+    repeated = [group for group in eigenvalue_groups(values) if group.stop - group.start > 1]
+    inner = on_host(project(max([N_SIGN_PROBES, *(group.stop - group.start for group in repeated)])))
+    candidates = inner[:, :N_SIGN_PROBES]
+    sizes = np.abs(candidates)
+    deciding = np.argmax(sizes >= _NOT_ORTHOGONAL * np.max(sizes, axis=1, keepdims=True), axis=1)
+    signs = np.where(candidates[np.arange(len(values)), deciding] < 0, -1.0, 1.0)
+    for group in repeated:
+        vectors[:, group] = vectors[:, group] @ placed(successive_projections(inner[group]), vectors)
+        signs[group] = 1
+    vectors *= placed(signs, vectors)
+
+
+def successive_projections(inner: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the rotation of an eigenspace after which probe i is orthogonal to all vectors beyond the i-th.
+
+    Parameters
+    ----------
+    inner : ndarray of shape (r, at least r)
+        Inner products of the r vectors with the probes.
+    """
+    rotation, triangle = np.linalg.qr(inner[:, : len(inner)])
+    return np.asarray(rotation * np.where(np.diag(triangle) < 0, -1.0, 1.0))

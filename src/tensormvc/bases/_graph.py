@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from typing import Any, Self
 
 import numpy as np
@@ -11,14 +12,13 @@ from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils.validation import check_is_fitted
 
-from .._registry import GRAPHS, load
+from .._registry import GRAPHS
 from ..backend.arrays import Array, contiguous, is_tensor, namespace, on_host, placed
 from ..backend.checks import check_memory
 from ..graphs import SampleGraph, check_sample_graph, normalised_adjacency, permuted_graph
 from ..graphs._laplacian import lowest_eigenpairs
 from ..views import Views, as_views
-from ._base import ConvertedMatrix, DataBasis, apply_matrix
-from ._spectrum import REPEATED, end_of_group, settle, successive_projections
+from ._base import REPEATED, ConvertedMatrix, DataBasis, apply_matrix, end_of_group, settle, successive_projections
 
 # Eigenpairs computed beyond those asked for, to see whether the last of them is repeated.
 _LOOK_AHEAD = 8
@@ -126,7 +126,7 @@ class GFT(DataBasis):
         if isinstance(graph, str):
             if graph not in GRAPHS:
                 raise ValueError(f"unknown graph {graph!r}; the names are {', '.join(map(repr, GRAPHS))}")
-            graph = load(GRAPHS[graph])()
+            graph = resolve_name(GRAPHS[graph])()
         if isinstance(graph, type) or not hasattr(graph, "fit"):
             raise TypeError(
                 f"graph={graph!r} is not a graph: expected a name or an instance such as SimGraph(); "
@@ -139,7 +139,7 @@ class GFT(DataBasis):
 
     def limit_neighbors(self, n_samples: int) -> None:
         """Replace the name of a graph by the graph, with fewer neighbours where there are too few samples."""
-        self.graph = load(GRAPHS[self.graph])()
+        self.graph = resolve_name(GRAPHS[self.graph])()
         self.graph.limit_neighbors(n_samples)
 
     @property

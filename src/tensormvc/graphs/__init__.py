@@ -1,7 +1,7 @@
 """Graphs over the samples, and graphs from samples to anchors."""
 
-from ._anchors import anchor_graph, view_anchors
-from ._bkhk import bkhk
+from ._anchors import anchor_graph, bkhk
+from ._bkhk_rows import bkhk_of_rows
 from ._gmc import GMCGraph, gmc
 from ._ideal import ideal_graph
 from ._knn import SampleGraph, SimGraph, SumGraph, knn_graph
@@ -14,6 +14,7 @@ __all__ = [
     "SumGraph",
     "anchor_graph",
     "bkhk",
+    "bkhk_of_rows",
     "check_sample_graph",
     "gmc",
     "ideal_graph",
@@ -21,5 +22,4 @@ __all__ = [
     "knn_graph",
     "normalised_adjacency",
     "permuted_graph",
-    "view_anchors",
 ]

@@ -23,7 +23,7 @@ import numpy as np
 from ..backend.arrays import Array, contiguous, in_double, is_sparse, namespace, on_host
 from ..backend.checks import check_memory
 from ..backend.linalg import inner, leading_eigenpairs, matmul_into, sum_of_squares
-from ..bases._spectrum import settle
+from ..bases._base import settle
 from ..rows import InMemory, RowArrays, Rows, SampleRandom, kmeans_of_rows, row_work
 from ..views import Views, probes_of
 from ..views._views import ProbeDraws

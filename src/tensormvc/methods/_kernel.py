@@ -10,7 +10,7 @@ from array_api_compat import device
 
 from ..backend.arrays import Array, contiguous, in_double, is_single, is_sparse, namespace
 from ..backend.linalg import cholesky, inner, solve_lower, sum_of_squares
-from ..graphs import view_anchors
+from ..bases._anchor import view_anchors
 from ..graphs._distances import TIE_ABSOLUTE, DistanceBlocks
 from ..rows import RowArrays, Rows, row_work
 from ..views import Views
