@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 from sklearn.preprocessing import normalize
 
 from ..bases import GFT
+from ..plotting import plot_cluster_number
 from ..views import as_views
 from ._consensus import ward_labels
 from ._evidence import FUSIONS, Evidence, gather_evidence, modularity
@@ -58,8 +59,6 @@ class ClusterNumber:
 
     def plot(self, ax: Any = None) -> Any:
         """Plot stability and eigengaps against the number of clusters; returns the axes."""
-        from ..plotting import plot_cluster_number
-
         return plot_cluster_number(self, ax=ax)
 
 
