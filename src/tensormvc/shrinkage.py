@@ -349,7 +349,7 @@ def l21_shrink(matrices: Any, threshold: float, *, overwrite: bool = False) -> A
     Parameters
     ----------
     matrices : array of shape (n, d), or a list of arrays (n, d_v)
-        One row a sample. The rows of a list are stacked: a sample has one length over all matrices.
+        One row per sample. The rows of a list are stacked: a sample has one length over all matrices.
     threshold : float
         τ ≥ 0.
     overwrite : bool, default=False

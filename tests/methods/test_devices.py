@@ -108,7 +108,7 @@ def test_clear_words_where_the_device_is_missing(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(RuntimeError, match="finds 0 CUDA devices here; leave device=None"):
         tm.ESTMC(4, device="cuda").fit(views)
-    with pytest.raises(ValueError, match="'gpu' is not a device of PyTorch, such as 'cuda'"):
+    with pytest.raises(ValueError, match="'gpu' is not a PyTorch device, such as 'cuda'"):
         tm.ESTMC(4, device="gpu").fit(views)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r"needs PyTorch: pip install 'tensormvc\[torch\]'"):

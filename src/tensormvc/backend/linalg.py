@@ -61,7 +61,7 @@ def smallest(rows: Array, count: int) -> tuple[Array, Array]:
 def two_smallest(columns: Array) -> tuple[Array, Array, Array]:
     """Return the smallest number of every column, which it is, and the next smallest.
 
-    No number is negative, and all are spoilt. Of those that agree to some 13 digits the first counts as the smallest.
+    No number may be negative, and all are overwritten. Among numbers that agree to 13 digits the first is the smallest.
     """
     if not is_numpy_namespace(namespace(columns)):
         values, where = columns.min(dim=0)
@@ -126,7 +126,7 @@ def vectors_beside(columns: Array) -> Array:
 
 
 def thin_qr(tall: Array) -> tuple[Array, Array]:
-    """Return orthonormal columns Q (K, p, q) and the R (K, q, q) of a stack of tall tensors of PyTorch, q being small.
+    """Return orthonormal columns Q (K, p, q) and R (K, q, q) of a stack of tall PyTorch tensors with small q.
 
     A device factors long matrices one after the other; this is Gram and Schmidt on all of them at once, done twice,
     which is enough. A column that depends on those before it may have a zero one in Q.

@@ -1,4 +1,4 @@
-"""What a basis is: a linear transform along one mode of a tensor, fitted once to the data."""
+"""The base classes of the transforms: linear maps along one mode of a tensor, fitted once to the data."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class ConvertedMatrix:
 
     @property
     def matrix(self) -> NDArray[np.float64]:
-        """The matrix as NumPy's array."""
+        """The matrix as a NumPy array."""
         return np.asarray(on_host(self._made))
 
     def like(self, array: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The order that the values of the samples decide: exact hashes, and rows brought into it at unit length."""
+"""The canonical order of the samples: exact hashes of their values, and rows at unit length in that order."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def _terms(values: Any, column_keys: Any) -> Any:
 
 
 def content_of(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what some rows of a view hold, whatever their order; it adds up, and is to be mixed in the end.
+    """Return a hash of some rows of a view that does not depend on their order.
 
-    It tells the views apart without their position.
+    Hashes of parts add up; `mixed` finishes the sum. They tell views apart without their position.
     """
     return np.asarray(mix(hashes.copy()).sum(keepdims=True))
 
