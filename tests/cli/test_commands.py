@@ -3,6 +3,7 @@ import json
 import os
 import shlex
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -23,8 +24,9 @@ def test_help(command, run):
     ended = run(command, "--help")
     assert (ended.code, ended.err) == (0, "")
     assert f"Example: tensormvc {command}" in ended.out
-    for text in ("Exit codes: 0 done", "--seed", "--json"):
+    for text in ("Exit codes: 0 success", "--json"):
         assert text in ended.out
+    assert ("--seed" in ended.out) == (command != "info")
 
 
 def test_help_fills_the_width_of_the_terminal(run):
@@ -55,8 +57,8 @@ def test_help_and_completion_do_not_wait_for_numpy(run_script):
 
 
 def test_names_on_the_command_line_are_those_of_python():
-    assert {method.value for method in Method} == {name.lower() for name in tm.methods.__all__} | {"auto"}
-    assert {basis.value for basis in BasisName} == {*_NAMES, "auto"}
+    assert set(get_args(Method)) == {name.lower() for name in tm.methods.__all__} | {"auto"}
+    assert set(get_args(BasisName)) == {*_NAMES, "auto"}
 
 
 def test_shell_completion(run, tmp_path):
@@ -70,13 +72,16 @@ def test_shell_completion(run, tmp_path):
 def test_info(run, digits, data):
     ended = run("info", digits)
     assert (ended.code, ended.err) == (0, "")
-    for text in ("100 samples", "10 known classes of 8 to 12", "sorted by class", "view 4", "64"):
+    for text in ("100 samples", "10 known classes of 8 to 12", "sorted by class", "64", "z-score-unit: features"):
         assert text in ended.out
     found = json.loads(run("info", digits, "--json").out)
     wanted = tm.datasets.describe(data[0], data[1])
     assert (found["n_samples"], found["class_sorted"]) == (100, True)
     assert [view["n_features"] for view in found["views"]] == [view.n_features for view in wanted.views]
     assert [view["maximum"] for view in found["views"]] == [view.maximum for view in wanted.views]
+    # What is advised can be passed to the front door.
+    for name in {view["scaling"] for view in found["views"]}:
+        tm.MultiViewClustering(10, normalisation=name, random_state=0).fit(data[0])
 
 
 def test_info_of_numbers_that_json_lacks(run, tmp_path):
@@ -124,9 +129,10 @@ def test_audit_says_what_python_says(run, digits, data, tmp_path):
 
 
 def test_audit_of_the_default_finds_nothing(run, digits, tmp_path):
-    ended = run("audit", digits, "-k", 10, "--orders", 2)
-    assert ended.code == 0
-    assert "gave the same partition of 100 samples in all of 2 orders." in ended.out.splitlines()[0]
+    """The default is that of ``cluster``, which estimates the number of clusters."""
+    ended = run("audit", digits, "--orders", 2)
+    assert ended.code == 0, ended.err
+    assert "MultiViewClustering gave the same partition of 100 samples in all 2 orders." in ended.out.splitlines()[0]
     assert "ACC uses the known classes in the file; nothing else here does." in ended.out
     (tmp_path / "audit.png").write_text("precious")
     assert run("audit", digits, "-k", 10, "--plot", "audit.png").code == 4

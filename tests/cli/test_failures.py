@@ -21,8 +21,8 @@ CliRunner = pytest.importorskip("typer.testing").CliRunner
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["cluster", "digits.npz", "-o", "l.csv", "--basis", "gft"], "-k N; only --method auto looks for a number"),
-        (["audit", "digits.npz"], "Known classes in a file are never used"),
+        (["cluster", "digits.npz", "-o", "l.csv", "--basis", "gft"], "only --method auto estimates it"),
+        (["audit", "digits.npz", "--method", "gmc"], "Known classes in the file are never used"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--method", "auto", "--basis", "fft"], "uses no basis"),
         (["cluster", "digits.npz", "-k", "3"], "-o labels.csv"),
         (["cluster", "digits.npz", "-k", "0", "-o", "l.csv"], "Invalid value for '-k'"),
@@ -38,13 +38,13 @@ CliRunner = pytest.importorskip("typer.testing").CliRunner
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--param", "alpha=-1"], "'alpha' parameter"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--param", "penalty=none"], "penalty"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--param", "n_clusters=4"], "the option -k"),
-        (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--orders", "3"], "--orders goes with --report"),
+        (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--orders", "3"], "--orders requires --report"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--labels", "y", "--no-labels"], "exclude each other"),
         (["convert", "digits.npz", "out.csv"], "the ending must be"),
-        (["convert", "digits.npz", "digits.npz", "--force"], "is the file that is read"),
+        (["convert", "digits.npz", "digits.npz", "--force"], "digits.npz is the input"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--column", "sample"], "holds the ids"),
         (["cluster", "digits.npz", "-k", "3", "-o", "-", "--column", "sample"], "holds the ids"),
-        (["audit", "digits.npz", "-k", "3", "--plot", "a.csv"], "the ending must be one of"),
+        (["audit", "digits.npz", "-k", "3", "--plot", "a.csv"], "the file must end in one of"),
         (["audit", "digits.npz", "-k", "3", "--jobs", "0"], "--jobs 0"),
         (["frobnicate"], "No such command"),
     ],
@@ -59,7 +59,11 @@ def test_wrong_usage(arguments, message, digits, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["audit", "digits.npz"], "-k N"), (["cluster", "-k", "x"], "Invalid value for '-k'"), ([], "")],
+    [
+        (["audit", "digits.npz", "--param", "alpha=1"], "-k N"),
+        (["cluster", "-k", "x"], "Invalid value for '-k'"),
+        ([], ""),
+    ],
 )
 def test_wrong_usage_of_the_program(arguments, message, run, digits, tmp_path):
     ended = run(*arguments)
@@ -90,7 +94,7 @@ def damaged(path):
         ("noise.mat", "noise.mat: this is not a MATLAB file"),
         ("empty.h5mu", "empty.h5mu: it is empty"),
         ("infinite.npz", "view 2"),
-        ("square.npz", "Options of the command: --views NAME,NAME"),
+        ("square.npz", "Say how to read the file with --views"),
         ("nowhere.mat", "nowhere.mat: there is no such file or folder"),
     ],
 )

@@ -59,8 +59,8 @@ def pairwise_ari(partitions: Sequence[_Codes], instability: _Floats | None = Non
     for a in range(len(distinct)):
         for b in range(a):
             cells, counts, union = _table(distinct[a], distinct[b], sizes[a], sizes[b])
-            pairs = [_n_pairs(group) for group in (counts, sizes[a], sizes[b])]
-            between[a, b] = between[b, a] = ari_of_pairs(*pairs, len(cells))
+            ari = ari_of_pairs(_n_pairs(counts), _n_pairs(sizes[a]), _n_pairs(sizes[b]), len(cells))
+            between[a, b] = between[b, a] = ari
             if instability is not None:
                 # All samples of a cell are in the same two clusters.
                 instability += (times[a] * times[b] / n_pairs * (1 - counts / union))[cells]

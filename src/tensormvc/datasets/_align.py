@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backend import is_sparse
-from ._errors import DataError
+from ._errors import DataError, LayoutError
 from ._lazy import RowSource
 
 Join = Literal["inner", "outer"]
@@ -33,7 +33,7 @@ def align(
         missing, extra = common[~np.isin(common, part)], part[~np.isin(part, common)]
         if join is None and (len(missing) or len(extra)):
             example = str((missing if len(missing) else extra)[0])
-            raise DataError(
+            raise LayoutError(
                 f"{names[0]} and {name} do not have the same samples: {len(missing)} are only in the first and "
                 f"{len(extra)} only in the second (such as {example!r}); pass join='inner' to keep the common ones, or "
                 "join='outer' to keep all, with rows of NaN where a sample is missing"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ._align import Join, align, take_rows
 from ._dataset import Dataset, by_name
-from ._errors import DataError
+from ._errors import DataError, LayoutError
 from ._hdf5 import HDF5Reader
 from ._layout import LABEL_NAMES, encode, plain
 from ._npz import compressed_sparse
@@ -148,7 +148,7 @@ def _labels(
         _, rows = align(["the views", f"column {column!r}"], [ids, names], "inner")
         order = rows[1]
         if rows[0] is not None:
-            raise DataError(f"column {column!r} lacks labels for some samples: pass labels=False")
+            raise LayoutError(f"column {column!r} lacks labels for some samples: pass labels=False")
         return encode(values if order is None else values[order], f"the labels in column {column!r}")
     if wanted is not None:
         raise DataError(f"labels names {wanted!r}, which is no column of obs; its columns are {', '.join(known)}")
@@ -163,5 +163,5 @@ def _column(reader: HDF5Reader, part: Any, name: str) -> np.ndarray:
         raise DataError(f"column {name!r} of obs is neither numbers, text nor categories")
     codes, categories = reader.read(parts["codes"]).ravel(), reader.text(parts["categories"])
     if len(codes) and (codes.dtype.kind not in "iu" or int(codes.min()) < 0 or int(codes.max()) >= len(categories)):
-        raise DataError(f"column {name!r} of obs has samples without a category: pass labels=False")
+        raise LayoutError(f"column {name!r} of obs has samples without a category: pass labels=False")
     return np.asarray(categories[codes])

@@ -37,6 +37,10 @@ class DataError(ValueError):
         super().__init__(message)
 
 
+class LayoutError(DataError):
+    """A file can be read, but a parameter of the loader must say what in it are views, labels or samples."""
+
+
 class MissingDataError(DataError, FileNotFoundError):
     """There is no file or folder of this name."""
 
@@ -58,7 +62,7 @@ def reading(path: StrPath) -> Iterator[None]:
     except DataError as error:
         if str(error).startswith(f"{path}: "):
             raise
-        raise DataError(f"{path}: {error}") from error.__cause__
+        raise type(error)(f"{path}: {error}") from error.__cause__
     except (ImportError, MemoryError):
         raise
     except PermissionError as error:

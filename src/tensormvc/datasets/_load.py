@@ -15,7 +15,7 @@ from ..backend import LAZY_BYTES
 from ._align import Join
 from ._anndata import read_h5ad, read_h5mu
 from ._dataset import Dataset, by_name
-from ._errors import Budget, DataError, MissingDataError, reading
+from ._errors import Budget, DataError, LayoutError, MissingDataError, reading
 from ._hdf5 import HDF5Reader
 from ._layout import Samples, choose
 from ._lazy import RowSource
@@ -209,7 +209,7 @@ def _choose(
     try:
         found, y = choose(variables, views=views, labels=labels, samples=samples, default_samples=default)
     except DataError as error:
-        raise DataError(f"{error}; {outline(variables)}") from error.__cause__
+        raise LayoutError(f"{error}; {outline(variables)}") from error.__cause__
     return Dataset(by_name(found, views), y, None)
 
 

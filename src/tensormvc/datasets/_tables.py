@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..backend import LAZY_BYTES
 from ._align import Join, align, take_rows
 from ._dataset import Dataset, by_name
-from ._errors import Budget, DataError, reading, require
+from ._errors import Budget, DataError, LayoutError, reading, require
 from ._layout import LABEL_NAMES, encode, plain
 from ._lazy import ParquetRows, RowSource, table_values
 
@@ -129,7 +129,7 @@ class _Table:
         if types.is_boolean(kind):
             return np.dtype(np.uint8), length
         if not (types.is_integer(kind) or types.is_floating(kind)):
-            raise DataError(
+            raise LayoutError(
                 f"column {name!r} is {kind}, not numbers: remove it, pass labels={name!r} if it holds the labels, "
                 f"on={name!r} if it names the samples, or views=[files] to choose other files"
             )
@@ -278,9 +278,9 @@ def _join(
         ids, rows = align([t.path.name for t in tables], [t.text(str(t.id_column)) for t in tables], join)
     elif on is not None and len(with_ids) < len(tables):
         absent = ", ".join(t.path.name for t in tables if t.id_column is None)
-        raise DataError(f"on names {on!r}, which is no column of {absent}; {_outline(tables)}")
+        raise LayoutError(f"on names {on!r}, which is no column of {absent}; {_outline(tables)}")
     elif len(sizes) > 1:
-        raise DataError(
+        raise LayoutError(
             f"the files have different numbers of rows and no common id column to join on; {_outline(tables)}; "
             "add a column 'id' to each, or pass on=NAME"
         )
@@ -306,10 +306,10 @@ def _join(
         with reading(table.path):
             values = table.text(column)
             if picked is not None and bool(np.any(picked < 0)):
-                raise DataError(f"labels are missing for {int(np.sum(picked < 0))} samples: pass labels=False")
+                raise LayoutError(f"labels are missing for {int(np.sum(picked < 0))} samples: pass labels=False")
             codes = encode(values if picked is None else values[picked], f"the labels in column {column!r}")
         if y is not None and not np.array_equal(y, codes):
-            raise DataError(f"{source} and {table.path.name} have different labels: pass labels=NAME")
+            raise LayoutError(f"{source} and {table.path.name} have different labels: pass labels=NAME")
         y, source = codes, table.path.name
     return Dataset(by_name(views, [table.name for table in view_tables]), y, ids)
 

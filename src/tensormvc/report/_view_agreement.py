@@ -1,4 +1,4 @@
-"""How far each view supports a clustering, without labels."""
+"""How well each view supports a clustering, without labels."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from ..graphs import SumGraph
 from ..views import as_views
 
 N_NEIGHBORS = 10
-# Distances between all pairs are taken among at most so many samples.
+# All pairwise distances are computed, so at most this many samples are used.
 MOST_SAMPLES = 2000
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """What the neighbourhoods of the views say of a clustering.
+    """Agreement between the neighbourhoods in the views and a clustering.
 
     Attributes
     ----------
     rows : ndarray of int
-        The samples that were looked at, in an order that their values decide.
+        The samples that were used, in an order that depends on their values only.
     graph : csr_array
-        The views' nearest-neighbour graphs over them, added up.
+        Sum of the views' k-nearest-neighbour graphs over these samples.
     n_neighbors : int
-        Neighbours of a sample in each.
+        Number of neighbours in each graph.
     within : list of float
-        For each view, the share of the links that join samples of one cluster.
+        For each view, the share of the links that join samples of the same cluster.
     silhouette : list of float
-        For each view, the mean silhouette of the samples at unit length; NaN where it is not defined.
+        For each view, the mean silhouette of the samples scaled to unit length; NaN if it is undefined.
     chance : float
-        The share that links between random samples would have.
+        Expected share for links between random samples.
     """
 
     rows: NDArray[np.intp]
@@ -48,16 +48,16 @@ class Agreement:
 
 
 def agreement(views: list[Any], labels: NDArray[Any]) -> Agreement:
-    """Compare each view's neighbourhoods with the labels, among samples that their values, not their places, choose.
+    """Compare the neighbourhoods in each view with the clusters, on samples drawn by their values, not positions.
 
     Parameters
     ----------
     views : list of arrays (n_samples, n_features_v)
-        The views, dense, sparse, DataFrames or on disk.
+        The views: dense, sparse, DataFrames or on disk.
     labels : ndarray of shape (n_samples,)
         The clusters.
     """
-    # The canonical order is that of a hash of the values: its beginning is a random choice that no permutation changes.
+    # The canonical order is that of a hash of the values: its beginning is a random sample that no permutation changes.
     rows = as_views(views).order[:MOST_SAMPLES]
     labels = labels[rows]
     parts = [_present(view, rows) for view in views]
@@ -89,7 +89,7 @@ def take_rows(view: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def _present(view: Any, rows: NDArray[np.intp]) -> tuple[Any, NDArray[np.intp]]:
-    """Return the rows that are not missing in the view, and their places among `rows`."""
+    """Return the rows that are not missing in the view, and their positions in `rows`."""
     part = take_rows(view, rows)
     if hasattr(part, "tocsr"):
         absent = np.asarray((part != part).sum(axis=1)).ravel() == part.shape[1]  # only NaN differs from itself
