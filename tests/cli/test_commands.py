@@ -12,7 +12,8 @@ import tensormvc as tm
 from tensormvc.bases import _NAMES
 from tensormvc.cli import app
 from tensormvc.cli._audit import audit
-from tensormvc.cli._options import BasisName, Method
+from tensormvc.cli._cluster import cluster
+from tensormvc.cli._options import BasisName, Choice, Method
 
 from .conftest import ENVIRONMENT
 
@@ -128,9 +129,15 @@ def test_audit_says_what_python_says(run, digits, data, tmp_path):
     assert (tmp_path / "audit.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_cluster_and_audit_choose_the_same_method():
+    assert all(inspect.signature(command).parameters["choice"] for command in (cluster, audit))
+    assert (type(Choice().estimator()), Choice().estimator().n_clusters) == (tm.MultiViewClustering, "auto")
+    assert type(Choice(clusters=3, basis="fft").estimator()) is tm.ESTMC
+    assert type(Choice(clusters=3, param=["alpha=1"]).estimator()) is tm.ESTMC
+
+
 def test_audit_of_the_default_finds_nothing(run, digits, tmp_path):
-    """The default is that of ``cluster``, which estimates the number of clusters."""
-    ended = run("audit", digits, "--orders", 2)
+    ended = run("audit", digits, "-k", 10, "--orders", 2)
     assert ended.code == 0, ended.err
     assert "MultiViewClustering gave the same partition of 100 samples in all 2 orders." in ended.out.splitlines()[0]
     assert "ACC uses the known classes in the file; nothing else here does." in ended.out

@@ -286,8 +286,7 @@ def audit_order(
 
 def _labels_and_seconds(clusterer: Clusterer, order: NDArray[np.intp], seed: int | None) -> tuple[Any, float]:
     # Without the fitted estimator, which would be kept, and copied from worker processes.
-    run = clusterer.run(order, seed)
-    return run.labels, run.seconds
+    return clusterer.run(order, seed)[:2]
 
 
 def _mean_ari(mean: float, interval: tuple[float, float]) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import joblib
@@ -23,15 +22,6 @@ from ..metrics import as_labels, label_codes
 from ..views import collect, view_sizes_of
 
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True)
-class Run:
-    """One fit: labels in the order given, duration, and the fitted estimator (None for a function)."""
-
-    labels: NDArray[np.int64]
-    seconds: float
-    fitted: Any
 
 
 class Clusterer:
@@ -100,8 +90,12 @@ class Clusterer:
         precomputed = any(str(parameters.get(name)).startswith("precomputed") for name in ("metric", "affinity"))
         return precomputed or bool(get_tags(self.estimator).input_tags.pairwise)
 
-    def run(self, order: NDArray[np.intp], seed: int | None = None) -> Run:
-        """Cluster the samples in an order; with another seed if one is given."""
+    def run(self, order: NDArray[np.intp], seed: int | None = None) -> tuple[NDArray[np.int64], float, Any]:
+        """Cluster the samples in an order, with the default seed or another one.
+
+        Returns the labels, with the samples in the order given, the duration, and the fitted estimator (None for a
+        function).
+        """
         moved = not np.array_equal(order, np.arange(self.n_samples))
         views = take_samples(self.views, order) if moved else self.views
         if moved and self._pairwise:
@@ -115,7 +109,7 @@ class Clusterer:
         seconds = time.perf_counter() - start
         labels = np.empty(self.n_samples, dtype=np.int64)
         labels[order] = _whole_numbers(returned, self.n_samples, self.name)
-        return Run(labels, seconds, getattr(function, "__self__", None))
+        return labels, seconds, getattr(function, "__self__", None)
 
     def _seeded(self, seed: int | None) -> Callable[..., Any]:
         """Return the function of the views that clusters them with a seed."""
@@ -139,14 +133,9 @@ def run_all(
     progress: Callable[[int, int], Any] | None,
 ) -> list[_Result]:
     """Return ``work(*task)`` for every task, in their order."""
-    results: Iterator[_Result]
-    if n_jobs in (None, 1):
-        results = (work(*task) for task in tasks)
-    else:
-        parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
-        results = parallel(joblib.delayed(work)(*task) for task in tasks)
-    done = []
-    for result in results:
+    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
+    done: list[_Result] = []
+    for result in parallel(joblib.delayed(work)(*task) for task in tasks):
         done.append(result)
         if progress is not None:
             progress(len(done), len(tasks))

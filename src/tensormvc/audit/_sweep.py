@@ -195,17 +195,17 @@ def _labels_and_spectrum(
     clusterer: Clusterer, views: Any, order: NDArray[np.intp]
 ) -> tuple[NDArray[np.int64], float, float, str]:
     """Return the labels, the total variation, the low-frequency share and the name of its basis."""
-    run = clusterer.run(order)
-    ours = is_ours(run.fitted)
-    basis = getattr(run.fitted, "basis_", None) if ours else None
+    labels, _, fitted = clusterer.run(order)
+    ours = is_ours(fitted)
+    basis = getattr(fitted, "basis_", None) if ours else None
     if basis is None or isinstance(basis, ViewFFT):
         basis = FFT()
     shuffled = as_views(
         take_samples(views, order),
-        view_sizes=run.fitted.view_sizes if ours else None,
+        view_sizes=fitted.view_sizes if ours else None,
         # A basis that was fitted to the data expects the samples in the order in which it was fitted.
         canonical=getattr(basis, "adapts_to_data", False),
     ).on_host()
     rows = compact_similarities(shuffled)
     variation = circular_total_variation(shuffled.to_given_order(rows))
-    return run.labels, variation, low_frequency_share(rows, basis), repr(basis)
+    return labels, variation, low_frequency_share(rows, basis), repr(basis)

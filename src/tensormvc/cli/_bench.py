@@ -22,34 +22,15 @@ bench = typer.Typer(
     help="Run resumable benchmarks, and report them next to the figures of the paper.",
     epilog=EXIT_CODES,
 )
+_PLAN = "A TOML file, or smoke, clustering, ablation-basis, ablation-kn, ablation-ka, runtime or shuffle-rate."
+_RESULTS = "SQLite file for the results; PLAN.sqlite by default. An existing file is resumed."
+_DATA = "Folder of the data sets; by default $TENSORMVC_SHARED/data, else ../shared/data."
 
 
 def run_bench(
-    plan: Annotated[
-        str,
-        typer.Argument(
-            metavar="PLAN",
-            help="A built-in plan (smoke, clustering, ablation-basis, ablation-kn, ablation-ka, runtime, shuffle-rate) "
-            "or a TOML file.",
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="RESULTS",
-            help="SQLite file for the results; PLAN.sqlite by default. An existing file is resumed.",
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="DIR",
-            help="Folder of the data sets; by default $TENSORMVC_SHARED/data, else ../shared/data.",
-        ),
-    ] = None,
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help=_PLAN)],
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="RESULTS", help=_RESULTS)] = None,
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help=_DATA)] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of worker processes.")] = 1,
     retry: Annotated[bool, typer.Option("--retry", help="Run failed fits again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how much is left to do.")] = False,

@@ -21,6 +21,15 @@ from ._screen import collected_warnings, show, table
 if TYPE_CHECKING:
     from ..datasets import Dataset
 
+_OUTPUT = (
+    "Output for the labels (required): a .csv, .tsv or .parquet file, - for standard output, or a .h5mu or .h5ad file, "
+    "which becomes a copy of FILE with the labels in obs."
+)
+_ORDERS = f"Number of row orders to audit for the report; by default {ORDERS} up to 2 000 samples, none beyond."
+_SCHEDULER = (
+    "Compute on the workers of a Dask cluster, e.g. tcp://host:8786. FILE is then a folder with Parquet files or a "
+    "Zarr array for each view, with the rows in the same order, and PATH is a folder."
+)
 _STDOUT = "-"
 _METRICS_NOTE = "measured against the known classes in the file, which were used for nothing else"
 
@@ -28,41 +37,15 @@ _METRICS_NOTE = "measured against the known classes in the file, which were used
 def cluster(
     source: Source,
     choice: Choice,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="PATH",
-            help="Output for the labels (required): a .csv, .tsv or .parquet file, - for standard output, or a .h5mu "
-            "or .h5ad file, which becomes a copy of FILE with the labels in obs.",
-        ),
-    ] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="PATH", help=_OUTPUT)] = None,
     report: Annotated[
-        Path | None,
-        typer.Option("--report", metavar="DIR", help="Write an HTML report to DIR/index.html."),
+        Path | None, typer.Option("--report", metavar="DIR", help="Write an HTML report to DIR/index.html.")
     ] = None,
-    orders: Annotated[
-        int | None,
-        typer.Option(
-            "--orders",
-            min=0,
-            metavar="N",
-            help="Number of row orders to audit for the report; by default 3 up to 2 000 samples, none beyond.",
-        ),
-    ] = None,
+    orders: Annotated[int | None, typer.Option("--orders", min=0, metavar="N", help=_ORDERS)] = None,
     column: Annotated[
         str, typer.Option("--column", metavar="NAME", help="Name of the column with the labels.")
     ] = "cluster",
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="Compute on the workers of a Dask cluster, e.g. tcp://host:8786. FILE is then a folder with Parquet "
-            "files or a Zarr array for each view, with the rows in the same order, and PATH is a folder.",
-        ),
-    ] = None,
+    scheduler: Annotated[str | None, typer.Option("--scheduler", metavar="ADDRESS", help=_SCHEDULER)] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -116,10 +99,8 @@ def _check_labels(source: Source, output: str | None, column: str, as_json: bool
             # Standard output takes what a device takes.
             path = os.devnull if output == _STDOUT else output
             ending, _ = check_labels_target(path, source.file, column, overwrite=force)
-        except DataError:
-            raise
         except ValueError as error:
-            raise usage_error(str(error)) from error
+            raise error if isinstance(error, DataError) else usage_error(str(error)) from error
     if output == _STDOUT:
         return None
     if ending not in (".h5mu", ".h5ad"):

@@ -85,11 +85,10 @@ def _sweep(views: list[Any], y: Any, seed: int) -> dict[str, ShuffleSweep]:
         "graph alone, spectral": _spectral,
     }
     sweeps: dict[str, ShuffleSweep] = {}
-    options: dict[str, Any] = {"rates": _RATES, "n_repeats": _REPEATS, "random_state": seed}
     with progress("clustering", len(methods)) as advance:
         for number, (name, method) in enumerate(methods.items()):
             advance(number, name)
-            sweeps[name] = shuffle_sweep(method, views, y, **options)
+            sweeps[name] = shuffle_sweep(method, views, y, rates=_RATES, n_repeats=_REPEATS, random_state=seed)
     return sweeps
 
 
@@ -118,8 +117,9 @@ def _report(folder: Path, data: Dataset, seed: int, force: bool) -> Path:
     start = time.perf_counter()
     fit_with_progress(estimator, data.views)
     seconds, chosen = time.perf_counter() - start, choices(estimator, data.n_samples, choice)
-    options: dict[str, Any] = {"chosen": chosen, "seconds": seconds, "orders": ORDERS, "force": force}
-    return write_report(folder, "embedded digits", data, estimator, **options)
+    return write_report(
+        folder, "embedded digits", data, estimator, chosen=chosen, seconds=seconds, orders=ORDERS, force=force
+    )
 
 
 def _lines(result: dict[str, Any]) -> Iterable[Any]:

@@ -23,6 +23,12 @@ Method = Literal["auto", "estmc", "asretr", "tsvdmvc", "tlspnm", "tlrlf4mvc", "g
 BasisName = Literal["auto", "gft-sum", "gft-sim", "gft", "gft-gmc", "agft", "fft", "fft-view", "dct", "haar", "random"]
 # Parameters of the estimators that have an option of their own.
 _OWN_OPTIONS = {"n_clusters": "-k", "basis": "--basis", "random_state": "--seed"}
+_FILE = "A .mat, .npz, .h5mu, .h5ad, .h5, .csv or .parquet file, or a folder with one CSV or Parquet file per view."
+_METHOD = "Clustering method. Default: auto, a consensus of several clusterings; estmc with --basis or --param."
+_BASIS = (
+    "Transform along the samples. Default: auto, which is gft-sum up to 4 000 samples and agft beyond. With fft, dct, "
+    "haar and random the result depends on the order of the rows."
+)
 
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed for all random numbers.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -37,14 +43,7 @@ def _reading(name: str, help_text: str, metavar: str | None = None) -> Any:
 class Source:
     """The file that a command reads, and how."""
 
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="A .mat, .npz, .h5mu, .h5ad, .h5, .csv or .parquet file, or a folder with one CSV or Parquet file "
-            "per view.",
-        ),
-    ]
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)]
     views: Annotated[str | None, _reading("--views", "Names of the views in the file.", "NAME,NAME")] = None
     labels: Annotated[str | None, _reading("--labels", "Name of the known classes.", "NAME")] = None
     no_labels: Annotated[bool, _reading("--no-labels", "Do not look for known classes.")] = False
@@ -54,7 +53,7 @@ class Source:
     on: Annotated[str | None, _reading("--on", "Column of the tables that holds sample ids.", "COLUMN")] = None
     join: Annotated[
         Literal["inner", "outer"] | None,
-        _reading("--join", "If the views hold different samples, keep those in all views (inner) or in any (outer)."),
+        _reading("--join", "If views lack some samples, keep those in all views (inner) or in any view (outer)."),
     ] = None
 
     @property
@@ -90,34 +89,10 @@ class Choice:
 
     clusters: Annotated[
         int | None,
-        typer.Option(
-            "-k",
-            "--clusters",
-            min=1,
-            metavar="N",
-            help="Number of clusters; estimated from the data by default (--method auto only).",
-        ),
+        typer.Option("-k", "--clusters", min=1, metavar="N", help="Number of clusters; --method auto can estimate it."),
     ] = None
-    method: Annotated[
-        Method | None,
-        typer.Option(
-            "--method",
-            "-m",
-            case_sensitive=False,
-            help="Clustering method. Default: auto, a consensus of several clusterings; estmc if --basis or --param is "
-            "given.",
-        ),
-    ] = None
-    basis: Annotated[
-        BasisName | None,
-        typer.Option(
-            "--basis",
-            "-b",
-            case_sensitive=False,
-            help="Transform along the samples. Default: auto, which is gft-sum up to 4 000 samples and agft beyond. "
-            "With fft, dct, haar and random the result depends on the order of the rows.",
-        ),
-    ] = None
+    method: Annotated[Method | None, typer.Option("--method", "-m", case_sensitive=False, help=_METHOD)] = None
+    basis: Annotated[BasisName | None, typer.Option("--basis", "-b", case_sensitive=False, help=_BASIS)] = None
     param: Annotated[
         list[str] | None,
         typer.Option(

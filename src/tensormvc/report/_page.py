@@ -28,7 +28,6 @@ _FORBIDDEN = re.compile(
 _LONGEST_NAME = 80
 # Tables with more rows scroll on their own on a screen.
 _LONG_TABLE = 20
-_VOID = {"meta", "link", "br"}
 
 
 class Html(str):
@@ -60,8 +59,8 @@ def element(tag: str, *children: Any, **attributes: Any) -> Html:
         for name, value in attributes.items()
         if value is not None
     )
-    if tag in _VOID:
-        return Html(f"<{tag}{written} />")
+    if tag == "br":
+        return Html("<br />")
     return Html(f"<{tag}{written}>{join(children)}</{tag}>")
 
 
@@ -163,46 +162,29 @@ def page(title: str, lead: Any, head: Html, sections: Sequence[Section], foot: A
         JavaScript for convenience; the page must be readable without it.
     """
     style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    links = [element("li", element("a", section.title, href=f"#{section.key}")) for section in sections]
-    parts = [
-        element(
-            "section",
-            element("h2", section.title, id=f"{section.key}-title"),
-            *section.body,
-            id=section.key,
-            aria_labelledby=f"{section.key}-title",
-        )
-        for section in sections
-    ]
+    links = join(element("li", element("a", section.title, href=f"#{section.key}")) for section in sections)
+    contents = []
+    for section in sections:
+        heading = element("h2", section.title, id=f"{section.key}-title")
+        body = join([heading, *section.body])
+        contents.append(element("section", body, id=section.key, aria_labelledby=f"{section.key}-title"))
     # Plain text to an XML parser, a comment to browsers.
     script = script and f"//<![CDATA[\n{script}//]]>"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"{_POLICY}; script-src 'sha256-{digest}'" if script else _POLICY
-    document = element(
-        "html",
-        element(
-            "head",
-            element("meta", charset="utf-8"),
-            element("meta", http_equiv="Content-Security-Policy", content=policy),
-            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            element("meta", name="color-scheme", content="light dark"),
-            element("title", title),
-            # An empty icon; otherwise browsers request one from the server.
-            element("link", rel="icon", href="data:,"),
-            Html(f"<style>{style}</style>"),
-        ),
-        element(
-            "body",
-            element("a", "Skip to the content", href="#content", class_="skip"),
-            element("header", element("h1", title), paragraph(lead, class_="lead")),
-            element("nav", element("ul", *links), aria_label="Contents"),
-            element("main", head, *parts, id="content", tabindex=-1),
-            element("footer", paragraph(foot)),
-            Html(f"<script>{script}</script>" if script else ""),
-        ),
-        lang="en",
-    )
-    return f"<!DOCTYPE html>\n{document}\n"
+    # The empty icon keeps browsers from requesting one from the server.
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8" />
+<meta http-equiv="Content-Security-Policy" content="{escape(policy)}" />
+<meta name="viewport" content="width=device-width, initial-scale=1" />
+<meta name="color-scheme" content="light dark" />
+<title>{escape(title)}</title><link rel="icon" href="data:," /><style>{style}</style></head>
+<body><a href="#content" class="skip">Skip to the content</a>
+<header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>
+<nav aria-label="Contents"><ul>{links}</ul></nav>
+<main id="content" tabindex="-1">{head}{join(contents)}</main>
+<footer><p>{escape(foot)}</p></footer>{f"<script>{script}</script>" if script else ""}</body></html>
+"""
 
 
 def write_page(target: Path, make: Callable[[], str], *, force: bool) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import normalize
 
+from ..backend import is_sparse
 from ..graphs import SumGraph
 from ..views import as_views
 
@@ -63,37 +65,28 @@ def agreement(views: list[Any], labels: NDArray[Any]) -> Agreement:
     parts = [_present(view, rows) for view in views]
     n_neighbors = min([N_NEIGHBORS, *(len(present) - 1 for _, present in parts if len(present) > 1)])
     total = sp.csr_array((len(rows), len(rows)))
-    within, silhouettes = [], []
-    for part, present in parts:
+    within, silhouettes = [math.nan] * len(views), [math.nan] * len(views)
+    for v, (part, present) in enumerate(parts):
         if len(present) < 2:
-            within.append(float("nan"))
-            silhouettes.append(float("nan"))
             continue
         links = SumGraph(n_neighbors).fit([part]).graph_.tocoo()
         first, second = present[links.row], present[links.col]
         total = total + sp.csr_array((links.data, (first, second)), shape=total.shape)
-        within.append(float(np.mean(labels[first] == labels[second])))
-        n_found = len(np.unique(labels[present]))
-        defined = 2 <= n_found < len(present)
-        silhouettes.append(float(silhouette_score(normalize(part), labels[present])) if defined else float("nan"))
+        within[v] = float(np.mean(labels[first] == labels[second]))
+        if 2 <= len(np.unique(labels[present])) < len(present):
+            silhouettes[v] = float(silhouette_score(normalize(part), labels[present]))
     sizes = np.unique(labels, return_counts=True)[1]
     chance = float(np.sum(sizes * (sizes - 1)) / max(1, len(rows) * (len(rows) - 1)))
     return Agreement(rows, sp.csr_array(total), n_neighbors, within, silhouettes, chance)
 
 
-def take_rows(view: Any, rows: NDArray[np.intp]) -> Any:
-    """Return rows of a view as an array, dense or CSR."""
-    if hasattr(view, "iloc"):
-        return view.iloc[rows].to_numpy()
-    return view.tocsr()[rows] if hasattr(view, "tocsr") else np.asarray(view[rows])
-
-
 def _present(view: Any, rows: NDArray[np.intp]) -> tuple[Any, NDArray[np.intp]]:
     """Return the rows that are not missing in the view, and their positions in `rows`."""
-    part = take_rows(view, rows)
-    if hasattr(part, "tocsr"):
+    part = view.iloc[rows] if hasattr(view, "iloc") else (view.tocsr() if is_sparse(view) else view)[rows]
+    if is_sparse(part):
         absent = np.asarray((part != part).sum(axis=1)).ravel() == part.shape[1]  # only NaN differs from itself
     else:
+        part = np.asarray(part)
         absent = np.isnan(part).all(axis=1)
     present = np.flatnonzero(~absent)
     return part[present], present
