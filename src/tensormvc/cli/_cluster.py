@@ -30,7 +30,6 @@ _SCHEDULER = (
     "Compute on the workers of a Dask cluster, e.g. tcp://host:8786. FILE is then a folder with Parquet files or a "
     "Zarr array for each view, with the rows in the same order, and PATH is a folder."
 )
-_STDOUT = "-"
 _METRICS_NOTE = "measured against the known classes in the file, which were used for nothing else"
 
 
@@ -92,16 +91,16 @@ def _check_labels(source: Source, output: str | None, column: str, as_json: bool
 
     if output is None:
         raise usage_error("pass -o labels.csv, the file for the labels, or -o - for standard output")
-    if output == _STDOUT and as_json:
+    if output == "-" and as_json:
         raise usage_error("--json and -o - would both write to standard output: pass a file for the labels")
     with working_on_data(), writing_output(output):
         try:
             # Standard output takes what a device takes.
-            path = os.devnull if output == _STDOUT else output
+            path = os.devnull if output == "-" else output
             ending, _ = check_labels_target(path, source.file, column, overwrite=force)
         except ValueError as error:
             raise error if isinstance(error, DataError) else usage_error(str(error)) from error
-    if output == _STDOUT:
+    if output == "-":
         return None
     if ending not in (".h5mu", ".h5ad"):
         source.refuse_as_output(output)
