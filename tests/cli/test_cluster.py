@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -23,6 +24,8 @@ def test_labels_are_those_of_the_estimator_and_the_choice_is_told(run, digits, d
     np.testing.assert_array_equal(list(labels.values()), wanted)
     for text in ("100 samples", "MultiViewClustering", "default", "scaling of", "as requested", "labels.csv"):
         assert text in ended.out
+    scaled = re.findall(r"scaling of (\S+ \S+)", ended.out)
+    assert scaled == sorted(scaled)
     accuracy = tm.metrics.clustering_accuracy(data[1], wanted)
     assert f"ACC {accuracy:.3f}" in ended.out
     assert "used for nothing else" in ended.out

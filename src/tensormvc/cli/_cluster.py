@@ -71,7 +71,7 @@ def cluster(
         fit_with_progress(estimator, data.views)
     seconds = time.perf_counter() - start
     _write_labels(target, source.file, data, estimator.labels_, column, force)
-    chosen = choices(estimator, data.n_samples, choice)
+    chosen = choices(estimator, data, choice)
     result = _result(source.file, data, estimator, chosen)
     result |= {"warnings": warnings, "seconds": round(seconds, 3), "output": target, "column": column}
     result |= {"seed": choice.seed, "report": None}

@@ -116,7 +116,7 @@ def _report(folder: Path, data: Dataset, seed: int, force: bool) -> Path:
     estimator = choice.estimator()
     start = time.perf_counter()
     fit_with_progress(estimator, data.views)
-    seconds, chosen = time.perf_counter() - start, choices(estimator, data.n_samples, choice)
+    seconds, chosen = time.perf_counter() - start, choices(estimator, data, choice)
     return write_report(
         folder, "embedded digits", data, estimator, chosen=chosen, seconds=seconds, orders=ORDERS, force=force
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from ._options import Choice
 from ._outcome import working_on_data
 from ._screen import progress
+
+if TYPE_CHECKING:
+    from ..datasets import Dataset
 
 _ORDER_DEPENDENT = ("fft", "dct", "haar", "random")
 # At most this many cluster sizes are printed.
@@ -25,11 +28,11 @@ def fit_with_progress(estimator: Any, views: dict[str, Any]) -> None:
             advance(record.iteration, f"iteration {record.iteration} of at most {total}, residual {residual:.1e}")
             return False
 
-        def after_stage(done: int, stages: int, stage: str) -> None:
-            advance(done / stages, stage)
-
-        listeners = {"callback": after_iteration, "progress": after_stage}
-        listeners = {name: listener for name, listener in listeners.items() if name in parameters}
+        listeners: dict[str, Any] = {}
+        if "callback" in parameters:
+            listeners["callback"] = after_iteration
+        if "progress" in parameters:
+            listeners["progress"] = lambda done, stages, stage: advance(done / stages, stage)
         estimator.set_params(**listeners)
         try:
             estimator.fit(views)
@@ -37,13 +40,13 @@ def fit_with_progress(estimator: Any, views: dict[str, Any]) -> None:
             estimator.set_params(**dict.fromkeys(listeners))
 
 
-def choices(estimator: Any, n_samples: int, choice: Choice) -> dict[str, dict[str, Any]]:
+def choices(estimator: Any, data: Dataset, choice: Choice) -> dict[str, dict[str, Any]]:
     """Return what was chosen and why, by the name of the option."""
     from .. import MultiViewClustering
 
     why = "as requested"
     if isinstance(estimator, MultiViewClustering):
-        return _choices_of_auto(estimator.report_, "default" if choice.method is None else why)
+        return _choices_of_auto(estimator.report_, list(data.views), "default" if choice.method is None else why)
     if choice.method is None:
         why = "default with --basis or --param; its memory grows linearly with the number of samples"
     chosen = {"method": {"value": type(estimator).__name__, "reason": why}}
@@ -54,17 +57,18 @@ def choices(estimator: Any, n_samples: int, choice: Choice) -> dict[str, dict[st
         why = "as requested; the result depends on the order of the rows"
     elif basis == "auto":
         basis = "agft" if type(estimator.basis_).__name__ == "AGFT" else "gft-sum"
-        why = f"auto: {n_samples:,} samples are few enough for the full spectrum of their graph"
+        why = f"auto: {data.n_samples:,} samples are few enough for the full spectrum of their graph"
         if basis == "agft":
-            why = f"auto: beyond 4,000 samples ({n_samples:,} here) the spectrum is approximated with anchors"
+            why = f"auto: beyond 4,000 samples ({data.n_samples:,} here) the spectrum is approximated with anchors"
     return {**chosen, "basis": {"value": basis, "reason": why}}
 
 
-def _choices_of_auto(report: Any, why: str) -> dict[str, dict[str, Any]]:
+def _choices_of_auto(report: Any, views: list[str], why: str) -> dict[str, dict[str, Any]]:
     consensus = f"{why}: consensus of {len(report.members)} clusterings, the best of which is {report.members[0].name}"
     number = "as requested" if report.cluster_number is None else report.cluster_number.statement
     rows = [("method", "MultiViewClustering", consensus), ("clusters", str(report.n_clusters), number)]
-    for scaling in report.normalisations:
+    # The report lists the views in the order in which they were processed.
+    for scaling in sorted(report.normalisations, key=lambda scaling: views.index(scaling.view)):
         reason = f"{scaling.reason} (weight {report.view_weights[scaling.view]:.2f})"
         rows.append((f"scaling of {scaling.view}", scaling.name, reason))
     if report.n_landmarks < report.n_samples:
@@ -75,7 +79,7 @@ def _choices_of_auto(report: Any, why: str) -> dict[str, dict[str, Any]]:
 
 def fit_summary(result: dict[str, Any]) -> Iterable[str]:
     """Return lines about the size of the clusters and the convergence, from the result of ``cluster``."""
-    sizes: Sequence[int] = list(result["cluster_sizes"])
+    sizes = list(result["cluster_sizes"])
     listed = ", ".join(f"{size:,}" for size in sizes[:_LISTED_SIZES])
     more = f", and {len(sizes) - _LISTED_SIZES} more, none larger" if len(sizes) > _LISTED_SIZES else ""
     duration = f"{result['seconds']:.1f} s"

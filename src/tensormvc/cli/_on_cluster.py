@@ -82,13 +82,10 @@ def _read(folder: Path, names: list[str] | None) -> dict[str, Any]:
         elif path.suffix == ".parquet" or (path.is_dir() and any(path.glob("*.parquet"))):
             views[path.stem] = dd.read_parquet(path)
     chosen = list(views) if names is None else names
+    if not views:
+        raise ValueError(f"{folder} is no folder with Parquet files, folders of Parquet files, or Zarr arrays")
     if absent := [name for name in chosen if name not in views]:
-        raise ValueError(f"{folder} has the views {', '.join(views) or 'none'}, not {', '.join(absent)}")
-    if not chosen:
-        raise ValueError(
-            f"{folder} has no views: with --scheduler, FILE is a folder with a Parquet file, a folder of Parquet "
-            "files, or a Zarr array for each view"
-        )
+        raise ValueError(f"{folder} has the views {', '.join(views)}, not {', '.join(absent)}")
     for name in chosen:
         types = dict(getattr(views[name], "dtypes", {}))
         text = [str(column) for column, kind in types.items() if getattr(kind, "kind", "O") not in "biuf"]
