@@ -83,7 +83,7 @@ def _read(folder: Path, names: list[str] | None) -> dict[str, Any]:
             views[path.stem] = dd.read_parquet(path)
     chosen = list(views) if names is None else names
     if not views:
-        raise ValueError(f"{folder} is no folder with Parquet files, folders of Parquet files, or Zarr arrays")
+        raise ValueError(f"{folder} does not contain Parquet files, folders of Parquet files, or Zarr arrays")
     if absent := [name for name in chosen if name not in views]:
         raise ValueError(f"{folder} has the views {', '.join(views)}, not {', '.join(absent)}")
     for name in chosen:
