@@ -17,7 +17,7 @@ def lloyd(points, starts):
     rows = InMemory(points)
     rows.hold(points=points)
     longest, _ = rows.max(_measure)
-    rows.full("squares")
+    rows.create(squares=())
     rows.each(_square, 1e-14 * longest)
     centres = _lloyd(rows, starts, 1e-7 * np.sqrt(longest))
     return centres, rows["own"] - starts.shape[1] * np.arange(len(starts)), rows.sum(_inertia, centres)

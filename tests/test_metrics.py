@@ -355,10 +355,10 @@ MEASURES = [
     ("y", "labels", "message"),
     [
         ([0, 1, 1], [0, 1], r"y has shape \(3,\) and labels has shape \(2,\)"),
-        ([], [], r"y is empty: its shape is \(0,\)"),
-        ([0, 1], [], r"labels is empty: its shape is \(0,\)"),
+        ([], [], "y is empty"),
+        ([0, 1], [], "labels is empty"),
         ([[0], [1]], [0, 1], r"y has shape \(2, 1\).*pass y\.ravel\(\)"),
-        ([0, 1], [[0, 1], [1, 0]], r"labels has shape \(2, 2\); expected one label a sample"),
+        ([0, 1], [[0, 1], [1, 0]], r"labels has shape \(2, 2\); expected one label per sample"),
         (0, [0], r"y has shape \(\)"),
         ("abc", [0, 1, 2], r"y has shape \(\)"),
         ({0, 1}, [0, 1], r"y has shape \(\)"),
@@ -379,7 +379,7 @@ def test_labels_that_cannot_be_compared():
     for entries in ([[1], [1, 2]], [np.ones(2), np.ones(3)]):
         labels = np.empty(2, dtype=object)
         labels[:] = entries
-        with pytest.raises(TypeError, match="y has labels that cannot be compared: unhashable"):
+        with pytest.raises(TypeError, match=r"y has labels that cannot be compared; .*: unhashable"):
             purity(labels, [0, 1])
 
 

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from array_api_compat import device, is_numpy_namespace
+from array_api_compat import device
 
-from .backend import (
-    Array,
-    as_real_array,
-    check_finite,
-    check_threshold,
-    contiguous,
-    is_tensor,
-    matmul_into,
-    namespace,
-    on_host,
-    parallel_ranges,
-    placed,
-    real_view,
-    thin_qr,
-)
+from .backend.arrays import Array, contiguous, is_tensor, namespace, on_host, placed, real_view
+from .backend.checks import as_real_array, check_finite, check_threshold
+from .backend.linalg import matmul_into, thin_qr
+from .backend.threads import run_ranges
 from .bases import Basis, fitted_basis
 from .penalties import Penalty, make_penalty
 
@@ -152,21 +141,26 @@ def shrink_slices(slices: Any, penalty: Any, threshold: float, *, overwrite: boo
         check_finite(slices, "the tensor")
         return slices
 
-    slice_bytes = 16 * slices.shape[1] * slices.shape[2]
-    if is_numpy_namespace(xp):
-        block = max(1, _BLOCK_BYTES // slice_bytes)
-
-        def work(start: int, stop: int) -> None:
-            _shrink_blocks(slices[start:stop], penalty, threshold, block)
-
-        parallel_ranges(work, slices.shape[0], block)
-    else:
-        _shrink_blocks(slices, penalty, threshold, max(1, _DEVICE_BLOCK_BYTES // slice_bytes))
+    shrink_in_place(slices, penalty, threshold)
     return slices
 
 
-def _shrink_blocks(slices: Array, penalty: Any, threshold: float, block: int) -> None:
-    """Shrink slices in place, `block` at a time, with one buffer for all of them."""
+def shrink_in_place(slices: Array, penalty: Any, threshold: float) -> Array:
+    """Shrink slices (K, p, q) that are contiguous and known to be right; return the penalty of each result, (K,)."""
+    xp = namespace(slices)
+    values = xp.zeros(slices.shape[0], dtype=xp.float64, device=device(slices))
+    room = _DEVICE_BLOCK_BYTES if is_tensor(slices) else _BLOCK_BYTES
+    block = max(1, room // (16 * slices.shape[1] * slices.shape[2]))
+
+    def work(start: int, stop: int) -> None:
+        _shrink_blocks(slices[start:stop], penalty, threshold, block, values[start:stop])
+
+    run_ranges(work, slices, block)
+    return values
+
+
+def _shrink_blocks(slices: Array, penalty: Any, threshold: float, block: int, values: Array) -> None:
+    """Shrink slices in place, `block` at a time, with one buffer for all of them; set the penalties of the results."""
     xp = namespace(slices)
     wide = slices.shape[1] < slices.shape[2]
     buffer = None
@@ -175,11 +169,12 @@ def _shrink_blocks(slices: Array, penalty: Any, threshold: float, block: int) ->
         if block == 1 and xp.isdtype(part.dtype, "complex floating") and not bool(xp.any(xp.imag(part) != 0)):
             # A large slice that is its own conjugate: a quarter of the work.
             real = xp.asarray(xp.real(part), copy=True)
-            _shrink_blocks(real, penalty, threshold, block)
+            _shrink_blocks(real, penalty, threshold, block, values[start : start + block])
             part[...] = real
             continue
         # The Gram matrix is taken on the shorter side.
-        exact, filters = _filters(part, _gram_of_rows(part) if wide else _gram(part), penalty, threshold)
+        gram = _gram_of_rows(part) if wide else _gram(part)
+        exact, filters, values[start : start + block] = _filters(part, gram, penalty, threshold)
         # A tall complex slice is worked on as the real matrix of its interleaved parts.
         reals = part if wide else real_view(part)
         if buffer is None:
@@ -192,7 +187,7 @@ def _shrink_blocks(slices: Array, penalty: Any, threshold: float, block: int) ->
         else:
             matmul_into(reals, _real_factor(filters, part, *IN_TURN), product)
         if not bool(xp.all(exact)):
-            shrunk = _shrink_by_svd(part[~exact], penalty, threshold)
+            shrunk, values[start : start + block][~exact] = _shrink_by_svd(part[~exact], penalty, threshold)
             product[~exact] = shrunk if wide else real_view(shrunk)
         reals[...] = product
 
@@ -222,19 +217,20 @@ def shrink_stacked(
 
     Returns
     -------
-    array
-        `out`, divided by the scales too.
+    array of shape (K,)
+        The penalty of each result; `out` is divided by the scales, too.
     """
     xp = namespace(stacked)
     with np.errstate(over="ignore", invalid="ignore"):
         gram = (stacked @ xp.matrix_transpose(stacked)) * (scales**2)[:, None, None]
-    exact, filters = _filters(stacked, _complex_gram(gram, *parts) if parts else gram, penalty, threshold)
+    gram = _complex_gram(gram, *parts) if parts else gram
+    exact, filters, values = _filters(stacked, gram, penalty, threshold)
     if filters is None:
         out[...] = 0
     else:
         matmul_into(_real_factor(filters, stacked, *parts) if parts else filters, stacked, out)
     if bool(xp.all(exact)):
-        return out
+        return values
     where = placed(np.flatnonzero(~on_host(exact)), stacked)
     sizes = scales[where][:, None, None]
     given = stacked[where] * sizes
@@ -243,19 +239,20 @@ def shrink_stacked(
     if is_tensor(tall):
         # Of a tall slice only the triangle goes through an SVD.
         columns, tall = thin_qr(tall)
-        shrunk = columns @ _shrink_by_svd(tall, penalty, threshold)
+        triangles, values[where] = _shrink_by_svd(tall, penalty, threshold)
+        shrunk = columns @ triangles
     else:
-        shrunk = _shrink_by_svd(tall, penalty, threshold)
+        shrunk, values[where] = _shrink_by_svd(tall, penalty, threshold)
     shrunk = xp.matrix_transpose(shrunk) / sizes
     if parts:
         out[where, parts[0]], out[where, parts[1]] = xp.real(shrunk), xp.imag(shrunk)
     else:
         out[where] = shrunk
-    return out
+    return values
 
 
-def _filters(slices: Array, gram: Array, penalty: Any, threshold: float) -> tuple[Array, Array | None]:
-    """Return where the Gram matrices of slices are good enough, and V diag(prox(s)/s) Vᴴ, or None if all are 0."""
+def _filters(slices: Array, gram: Array, penalty: Any, threshold: float) -> tuple[Array, Array | None, Array]:
+    """Return where the Gram matrices of slices are good enough, V diag(prox(s)/s) Vᴴ (None if all are 0), and Σψ."""
     xp = namespace(slices)
     exact = xp.all(xp.isfinite(gram), axis=(1, 2))
     if not bool(xp.all(exact)):
@@ -266,8 +263,8 @@ def _filters(slices: Array, gram: Array, penalty: Any, threshold: float) -> tupl
     finfo = xp.finfo(trace.dtype)
     underflow = finfo.smallest_normal / finfo.eps
     most = xp.sqrt(trace * (1 + _GRAM_TOLERANCE) + underflow)
-    if not bool(xp.any(_unchecked_prox(penalty, most, threshold) > 0)):
-        return exact, None
+    if not bool(xp.any(_unchecked(penalty, "prox")(most, threshold) > 0)):
+        return exact, None, xp.zeros_like(trace)
     squares, vectors = xp.linalg.eigh(gram)
     squares = xp.clip(squares, min=0.0)
     ratio = _shrink_ratio(squares, penalty, threshold)
@@ -279,20 +276,21 @@ def _filters(slices: Array, gram: Array, penalty: Any, threshold: float) -> tupl
         high = _shrink_ratio(squares + rounding, penalty, threshold)
         error = xp.sqrt(squares + rounding) * (high - low)
         exact = exact & ~xp.any(doubtful & (error > _GRAM_TOLERANCE * xp.sqrt(largest)), axis=1)
-    return exact, (vectors * ratio[:, None, :]) @ xp.conj(xp.matrix_transpose(vectors))
+    values = xp.sum(_unchecked(penalty, "value")(ratio * xp.sqrt(squares)), axis=1)
+    return exact, (vectors * ratio[:, None, :]) @ xp.conj(xp.matrix_transpose(vectors)), values
 
 
 def _shrink_ratio(squares: Array, penalty: Any, threshold: float) -> Array:
     """Return prox(s)/s for the squares of singular values, 0 where s is 0."""
     xp = namespace(squares)
     s = xp.sqrt(squares)
-    return _unchecked_prox(penalty, s, threshold) / xp.where(s > 0, s, xp.ones_like(s))
+    return _unchecked(penalty, "prox")(s, threshold) / xp.where(s > 0, s, xp.ones_like(s))
 
 
-def _unchecked_prox(penalty: Any, s: Array, threshold: float) -> Array:
-    """Apply the proximal map to values that are known to be right, past the checks of our own penalties."""
-    prox = penalty._prox if isinstance(penalty, Penalty) else penalty.prox
-    return prox(s, threshold)
+def _unchecked(penalty: Any, what: str) -> Callable[..., Array]:
+    """Return "value" or "prox" of a penalty, for values that are known to be right: past the checks of our own."""
+    function: Callable[..., Array] = getattr(penalty, f"_{what}" if isinstance(penalty, Penalty) else what)
+    return function
 
 
 def _gram(tall: Array) -> Array:
@@ -337,12 +335,12 @@ def _real_factor(filters: Array, tall: Array, re: slice, im: slice) -> Array:
     return xp.astype(filters, real_view(tall).dtype, copy=False)
 
 
-def _shrink_by_svd(slices: Array, penalty: Any, threshold: float) -> Array:
-    """Shrink by the textbook: one SVD a slice."""
+def _shrink_by_svd(slices: Array, penalty: Any, threshold: float) -> tuple[Array, Array]:
+    """Shrink by the textbook, one SVD per slice; return the slices and their penalties."""
     xp = namespace(slices)
     left, s, right = xp.linalg.svd(slices, full_matrices=False)
-    s = _unchecked_prox(penalty, s, threshold)
-    return (left * s[:, None, :]) @ right
+    s = _unchecked(penalty, "prox")(s, threshold)
+    return (left * s[:, None, :]) @ right, xp.sum(_unchecked(penalty, "value")(s), axis=1)
 
 
 def l21_shrink(matrices: Any, threshold: float, *, overwrite: bool = False) -> Array | list[Array]:

@@ -71,7 +71,7 @@ def test_a_second_run_does_nothing(tiny, tiny_results):
     assert (summary.n_fits, summary.n_before, summary.n_failed) == (len(before), len(before), 0)
     assert finished(tiny_results) == before
     with Store(tiny_results) as store:
-        assert store.n_at_work() == 0
+        assert store.n_running() == 0
 
 
 def test_more_trials_reuse_those_that_are_there(tiny, tiny_results, tmp_path):
@@ -199,7 +199,7 @@ def test_the_time_left_is_told_from_times(tmp_path):
             store.finish(job, outcome(0.5, seconds), {})
         ahead = outlook(plan, wanted, store)
         assert (ahead.n_done, ahead.seconds_left, ahead.n_untimed) == (2, 40.0, 4)
-        assert ahead.in_words() == "2 of 8 fits, at least 40 s left (4 fits of unknown length not counted)"
+        assert ahead.in_words() == "2 of 8 fits, at least 40 s left (4 fits of unknown duration not counted)"
         store.claim([jobs[1]])
         store.finish(jobs[1], outcome(0.5, 600.0), {})
         with Store(tmp_path / "r.sqlite") as one, Store(tmp_path / "r.sqlite") as two:

@@ -42,7 +42,7 @@ def test_two_holders_get_different_jobs(path):
     with Store(path) as a, Store(path) as b:
         assert [a.claim(JOBS), b.claim(JOBS), a.claim(JOBS)] == JOBS
         assert b.claim(JOBS) is None
-        assert b.n_at_work() == 3
+        assert b.n_running() == 3
         assert a.finish(JOBS[0], outcome(0.5), ENVIRONMENT)
         assert b.claim(JOBS) is None
     with Store(path) as c:  # what was claimed and not done is free again
@@ -93,7 +93,7 @@ def test_claims_are_kept_alive(path, monkeypatch):
         store.claim(JOBS)
         steal(path, heartbeat=0.0)
         end = time.monotonic() + 10
-        while not store.n_at_work():
+        while not store.n_running():
             assert time.monotonic() < end
             time.sleep(0.01)
         (row,) = sqlite3.connect(path).execute("SELECT host, process FROM claims").fetchall()
@@ -120,9 +120,9 @@ def test_files_of_others_are_left_alone(path, tmp_path):
         Store(path)
     assert path.read_bytes() == before
     (tmp_path / "text").write_text("no database " * 100)
-    with pytest.raises(StoreError, match="not a file of results"):
+    with pytest.raises(StoreError, match="not a results file"):
         Store(tmp_path / "text")
-    with pytest.raises(StoreError, match="no such file"):
+    with pytest.raises(StoreError, match="no such results file"):
         Store(tmp_path / "nowhere", must_exist=True)
     assert not (tmp_path / "nowhere").exists()
     with Store(tmp_path / "later"):

@@ -72,10 +72,10 @@ def test_another_seed_is_another_result(plan, run, tmp_path):
         (2, "no such file; the plans by name are", ["run", "nothing.toml"]),
         (3, "there is no data set Nowhere in .", ["run", "far.toml", "--data", "."]),
         (3, "1 fits failed, the first with: ValueError", ["run", "broken.toml"]),
-        (4, "is not a file of results", ["run", "plan.toml", "-o", "wrong.toml"]),
+        (4, "is not a results file", ["run", "plan.toml", "-o", "wrong.toml"]),
         (4, "no/where.sqlite", ["run", "plan.toml", "-o", "no/where.sqlite"]),
-        (3, "there is no such file of results", ["report", "nothing.sqlite"]),
-        (3, "is not a file of results", ["report", "wrong.toml"]),
+        (3, "there is no such results file", ["report", "nothing.sqlite"]),
+        (3, "is not a results file", ["report", "wrong.toml"]),
     ],
 )
 def test_failures(code, words, arguments, plan, run, tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensormvc as tm
-from tensormvc.bases import _NAMES
+from tensormvc._registry import BASIS_NAMES
 from tensormvc.cli import app
 from tensormvc.cli._audit import audit
 from tensormvc.cli._cluster import cluster
@@ -59,7 +59,7 @@ def test_help_and_completion_do_not_wait_for_numpy(run_script):
 
 def test_names_on_the_command_line_are_those_of_python():
     assert set(get_args(Method)) == {name.lower() for name in tm.methods.__all__} | {"auto"}
-    assert set(get_args(BasisName)) == {*_NAMES, "auto"}
+    assert set(get_args(BasisName)) == {*BASIS_NAMES, "auto"}
 
 
 def test_shell_completion(run, tmp_path):
@@ -73,16 +73,22 @@ def test_shell_completion(run, tmp_path):
 def test_info(run, digits, data):
     ended = run("info", digits)
     assert (ended.code, ended.err) == (0, "")
-    for text in ("100 samples", "10 known classes of 8 to 12", "sorted by class", "64", "z-score-unit: features"):
+    for text in ("100 samples", "10 known classes of 8 to 12", "sorted by class", "view 3", "z-score-unit: features"):
         assert text in ended.out
     found = json.loads(run("info", digits, "--json").out)
     wanted = tm.datasets.describe(data[0], data[1])
     assert (found["n_samples"], found["class_sorted"]) == (100, True)
     assert [view["n_features"] for view in found["views"]] == [view.n_features for view in wanted.views]
     assert [view["maximum"] for view in found["views"]] == [view.maximum for view in wanted.views]
-    # What is advised can be passed to the front door.
-    for name in {view["scaling"] for view in found["views"]}:
-        tm.MultiViewClustering(10, normalisation=name, random_state=0).fit(data[0])
+    assert [view["name"] for view in found["views"]] == ["view 0", "view 1", "view 2", "view 3"]
+
+
+def test_info_suggests_scalings_that_the_front_door_takes(run, digits, data):
+    views = json.loads(run("info", digits, "--json").out)["views"]
+    for view, values in zip(views, data[0], strict=True):
+        model = tm.MultiViewClustering(3, normalisation=view["scaling"], random_state=0).fit([values])
+        assert model.report_.normalisations[0].name == view["scaling"]
+        assert tm.MultiViewClustering(3, random_state=0).fit([values]).report_.normalisations[0].name == view["scaling"]
 
 
 def test_info_of_numbers_that_json_lacks(run, tmp_path):

@@ -26,7 +26,7 @@ CliRunner = pytest.importorskip("typer.testing").CliRunner
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--method", "auto", "--basis", "fft"], "uses no basis"),
         (["cluster", "digits.npz", "-k", "3"], "-o labels.csv"),
         (["cluster", "digits.npz", "-k", "0", "-o", "l.csv"], "Invalid value for '-k'"),
-        (["cluster", "digits.npz", "-k", "3", "-o", "l.docx"], "labels are written to .csv"),
+        (["cluster", "digits.npz", "-k", "3", "-o", "l.docx"], "labels can be written to .csv"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.h5mu"], "the samples do not come from one"),
         (["cluster", "digits.npz", "-k", "3", "-o", "-", "--json"], "would both write to standard output"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--method", "gmc", "--basis", "fft"], "uses no basis"),
@@ -42,8 +42,8 @@ CliRunner = pytest.importorskip("typer.testing").CliRunner
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--labels", "y", "--no-labels"], "exclude each other"),
         (["convert", "digits.npz", "out.csv"], "the ending must be"),
         (["convert", "digits.npz", "digits.npz", "--force"], "digits.npz is the input"),
-        (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--column", "sample"], "holds the ids"),
-        (["cluster", "digits.npz", "-k", "3", "-o", "-", "--column", "sample"], "holds the ids"),
+        (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--column", "sample"], "holds the sample ids"),
+        (["cluster", "digits.npz", "-k", "3", "-o", "-", "--column", "sample"], "holds the sample ids"),
         (["audit", "digits.npz", "-k", "3", "--plot", "a.csv"], "the file must end in one of"),
         (["audit", "digits.npz", "-k", "3", "--jobs", "0"], "--jobs 0"),
         (["frobnicate"], "No such command"),
@@ -93,9 +93,9 @@ def damaged(path):
         ("flipped.npz", "flipped.npz: "),
         ("noise.mat", "noise.mat: this is not a MATLAB file"),
         ("empty.h5mu", "empty.h5mu: it is empty"),
-        ("infinite.npz", "view 2"),
+        ("infinite.npz", "view 1"),
         ("square.npz", "Say how to read the file with --views"),
-        ("nowhere.mat", "nowhere.mat: there is no such file or folder"),
+        ("nowhere.mat", "nowhere.mat: no such file or folder"),
     ],
 )
 def test_bad_data(file, message, digits, tmp_path, monkeypatch):
@@ -131,7 +131,7 @@ def test_existing_output_is_kept_without_force(arguments, run, digits, tmp_path)
     name, *rest = arguments
     ended = run(name, digits, *rest)
     assert (ended.code, ended.out) == (4, "")
-    assert ended.err == f"error: {target.name} is there already: pass --force to replace it\n"
+    assert ended.err == f"error: {target.name} exists already: pass --force to replace it\n"
     assert target.read_text() == "precious"
     assert run(name, digits, *rest, "--force").code == 0
     assert target.read_bytes()[:8] != b"precious"

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import tensormvc as tm
 from tensormvc.backend import inner
 from tensormvc.graphs import anchor_graph, bkhk, knn_graph
-from tensormvc.rows import InMemory, SampleRandom, kmeans, row_work, uniform, waves
+from tensormvc.rows import SampleRandom, kmeans, uniform, waves
 from tensormvc.views import as_views
 
 METHODS = {"ASRETR": tm.ASRETR, "ESTMC": tm.ESTMC, "TLRLF4MVC": tm.TLRLF4MVC}
@@ -164,7 +164,7 @@ def test_random_numbers_and_kmeans(backend):
 
 
 def test_anchor_transform_unpacks_in_blocks(backend, monkeypatch):
-    monkeypatch.setattr("tensormvc.backend._sparse.UNPACKED_BYTES", 8 * 16 * 10)
+    monkeypatch.setattr("tensormvc.backend.sparse.UNPACKED_BYTES", 8 * 16 * 10)
     views = data()
     tensor = np.random.default_rng(0).normal(size=(len(views[0]), 3, 2))
     basis = tm.AGFT(n_anchors=16).fit(views)
@@ -177,49 +177,9 @@ def test_anchor_transform_unpacks_in_blocks(backend, monkeypatch):
 
 
 def test_products_of_tall_matrices(backend, monkeypatch):
-    monkeypatch.setattr("tensormvc.backend._linalg.DEVICE_CHUNKS", 4)
+    monkeypatch.setattr("tensormvc.backend.linalg.DEVICE_CHUNKS", 4)
     rng = np.random.default_rng(0)
     for n in (3, 16, 30):
         left, right = rng.normal(size=(n, 2, 3)), rng.normal(size=(n, 5))
         product = inner(backend.array(left)[:, 1], backend.array(right))
         np.testing.assert_allclose(backend.numpy(product), left[:, 1].T @ right, atol=1e-13)
-
-
-@row_work(reads="values")
-def sums(part):
-    return [part.values.sum(0), (part.values**2).sum()]
-
-
-@row_work(reads="values")
-def largest(part):
-    return part.values[:, 0].max()
-
-
-@row_work(reads="values numbers", writes="numbers")
-def number(part):
-    part.numbers[...] = part.first
-    assert len(part) == len(part.values)
-
-
-def test_row_blocks_reduce_in_their_order(backend):
-    values = np.random.default_rng(0).normal(size=(5000, 3))
-    rows = InMemory(backend.array(values))
-    rows.hold(values=backend.array(values))
-    total, squares = rows.sum(sums, width=100)
-    np.testing.assert_allclose(backend.numpy(total), values.sum(axis=0), atol=1e-10)
-    assert float(squares) == pytest.approx((values**2).sum())
-    assert float(rows.max(largest, width=100)) == values[:, 0].max()
-    for place in (0, 2500, 4999):
-        # What is not a number is never lost.
-        given = backend.array(values)
-        given[place, 0] = np.nan
-        rows.hold(values=given)
-        assert np.isnan(float(rows.max(largest, width=100)))
-    rows.full("numbers", value=7, dtype="int64")
-    rows.each(number, width=100)
-    numbers = backend.numpy(rows["numbers"])
-    assert (numbers <= np.arange(5000)).all()
-    assert (np.arange(5000) - numbers < 2**27).all()
-    assert "numbers" in rows
-    rows.drop("numbers")
-    assert "numbers" not in rows

@@ -9,15 +9,19 @@ from tensormvc.bases import make_basis
 from tensormvc.datasets import load_digits_views
 from tensormvc.graphs import bkhk
 from tensormvc.methods._admm import run_admm
-from tensormvc.methods._coefficient_rows import CoefficientRows, coefficient_rows
-from tensormvc.methods._compressed import Compression, CoordinateBasis, basis_vectors, is_compressible, trimmed
+from tensormvc.methods._coordinates import (
+    Coefficients,
+    SampleCoordinates,
+    SpanCoordinates,
+    coefficients_of,
+    is_compressible,
+)
 from tensormvc.methods._discrete_labels import _smallest_distinct, best_discrete_labels, discrete_labels
 from tensormvc.methods._kernel import fit_kernels, ridge_factor, ridge_root
-from tensormvc.methods._low_frequency import BetaSchedule, LowFrequencyCodes
-from tensormvc.methods._tlrlf4mvc import Problem, _standardise
+from tensormvc.methods._tlrlf4mvc import BetaSchedule, CodeColumns, _standardise, begin
+from tensormvc.methods._tlrlf4mvc import round as code_round
 from tensormvc.metrics import ari
-from tensormvc.penalties import make_penalty
-from tensormvc.rows import InMemory, Part, SampleRandom, row_blocks
+from tensormvc.rows import InMemory, SampleRandom, row_blocks
 from tensormvc.views import as_views
 
 from .. import textbook
@@ -31,8 +35,7 @@ def kernel_features(points, depth, ties):
     views = as_views([points], canonical=False, unit=False)
     views.rows.hold(ties=ties)
     (kernel,) = fit_kernels(views, depth)
-    blocks = (Part({"views": list(views.arrays)}, rows, 0, {}) for rows in row_blocks(views.n_samples))
-    return np.concatenate([kernel.features(block) for block in blocks])
+    return np.concatenate([kernel.features([views.arrays[0][rows]]) for rows in row_blocks(views.n_samples)])
 
 
 def factors_of(features, lam):
@@ -44,23 +47,38 @@ def factors_of(features, lam):
 
 def indicators(labels, n_clusters):
     """F, dense."""
-    problem = Problem([], [], np.bincount(labels, minlength=n_clusters).astype(float), [])
-    return problem.frequencies(Part({"labels": labels}, slice(0, len(labels)), 0, {}))
+    return CodeColumns([], [], np.bincount(labels, minlength=n_clusters).astype(float), []).frequencies(labels)
 
 
-class Solver(LowFrequencyCodes):
-    """The solver with all that it begins with, and its iterates (n, d, m)."""
+class Solver:
+    """The loop with all that it begins with, and its iterates (n, d, m)."""
 
-    def __init__(self, features, frequencies, basis, penalty, *, lam, gamma, start):
+    def __init__(self, features, frequencies, basis, *, lam, gamma, start, backend=None, coordinates=None):
+        place = backend.array if backend else np.array
         m = len(features)
+        self.coordinates = coordinates or SampleCoordinates(basis, len(frequencies))
+        into = self.coordinates.into
         tensors = [array.transpose(0, 2, 1) if array.ndim == 3 else np.stack([array] * m, axis=1) for array in start]
-        rows = InMemory(tensors[0])
-        rows.hold(
-            factors=features if lam is None else factors_of(features, lam),
-            frequencies=frequencies,
-            **{name: array.copy() for name, array in zip(("codes", *NAMES[1:]), tensors, strict=True)},
-        )
-        super().__init__(rows, tensors[0].shape[1:], basis, penalty, gamma=gamma)
+        starts = [into(place(array)) for array in (frequencies, *tensors)]
+        rows = InMemory(starts[0])
+        rows.hold(starts=starts, factors=[into(place(factor)) for factor in factors_of(features, lam)])
+        self._run_on(rows, tensors[0].shape[1:], gamma)
+
+    def _run_on(self, rows, shape, gamma):
+        self.rows, self.gamma = rows, gamma
+        self.coefficients = begin(rows, shape[0], rows["starts"][0].shape[1], shape[1])
+
+    @classmethod
+    def in_span(cls, span, shape, gamma):
+        solver = object.__new__(cls)
+        solver.coordinates = span
+        solver._run_on(span.enter(None, None, dtype="float64"), shape, gamma)
+        return solver
+
+    def step(self, penalties):
+        betas = tuple(penalties[name] for name in NAMES)
+        self.coefficients, done = code_round(self.rows, self.coordinates, self.coefficients, self.gamma, betas)
+        return done
 
     def tensor(self, name):
         return self.rows[name].transpose(0, 2, 1)
@@ -77,7 +95,7 @@ class Solver(LowFrequencyCodes):
 def rows_of_codes(codes, n_starts=1):
     rows = InMemory(codes)
     rows.hold(consensus=codes)
-    rows.full("own", n_starts, dtype="int64")
+    rows.create("int64", own=(n_starts,))
     return rows
 
 
@@ -115,7 +133,6 @@ def test_the_loop_is_the_reference(shared, run, names):
         features,
         reference["Fin_used"].T,
         FFT().fit(np.empty((60, 64, 3))),
-        "nuclear",
         lam=float(reference["lambda"]),
         gamma=float(reference["gamma"]),
         start=start,
@@ -205,7 +222,7 @@ def test_rounds_are_the_textbook(basis, of_clusters):
         if not of_clusters:
             f = np.linalg.qr(np.random.default_rng(seed).normal(size=(n, 3)))[0]
         np.testing.assert_allclose(f.T @ f, np.eye(3), atol=1e-14)
-        solver = Solver(features, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=start)
+        solver = Solver(features, f, fitted, lam=0.1, gamma=0.02, start=start)
         b, c, y = start
         state = (b, b.mean(axis=2), c, y, *(np.zeros_like(b) for _ in range(3)))
         schedule = BetaSchedule(0.5)
@@ -232,7 +249,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
 
     def iterates():
         fitted = FFT().fit(start[0])
-        solver = Solver(features, indicators(labels, 3), fitted, "nuclear", lam=0.1, gamma=0.02, start=start)
+        solver = Solver(features, indicators(labels, 3), fitted, lam=0.1, gamma=0.02, start=start)
         done = run_admm(solver.step, BetaSchedule(0.5), max_iter=10, tol=0)
         return solver.consensus, list(done.history[-1].residuals.values()), labels_from(solver.consensus, labels, 3)
 
@@ -248,9 +265,9 @@ def test_a_start_is_copied_and_may_be_the_same_in_every_view():
     same = tuple(array[:, :, 0].copy() for array in start)
     fitted = FFT().fit(start[0])
     f = indicators(labels, 3)
-    solver = Solver(features, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=same)
+    solver = Solver(features, f, fitted, lam=0.1, gamma=0.02, start=same)
     repeated = tuple(np.repeat(array[:, :, None], 3, axis=2) for array in same)
-    other = Solver(features, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=repeated)
+    other = Solver(features, f, fitted, lam=0.1, gamma=0.02, start=repeated)
     for each in (solver, other):
         each.step(BetaSchedule(0.5).values)
     np.testing.assert_array_equal(solver.codes, other.codes)
@@ -268,7 +285,7 @@ def test_permuted_rows_have_permuted_iterates():
         fitted = GFT("sum").fit(as_views(parts, canonical=False, keep_view_order=True))
         begin = tuple(array[rows] for array in start)
         f = indicators(labels[rows], 3)
-        solver = Solver(parts, f, fitted, "nuclear", lam=0.1, gamma=0.02, start=begin)
+        solver = Solver(parts, f, fitted, lam=0.1, gamma=0.02, start=begin)
         run_admm(solver.step, BetaSchedule(0.5), max_iter=20, tol=0)
         return solver.consensus
 
@@ -281,34 +298,25 @@ def test_coefficients_have_the_same_iterates(backend, name, n):
     features, labels, start = random_problem(0, n=n)
     basis = make_basis(name).fit(as_views(features, canonical=False, keep_view_order=True), random_state=0)
     f = indicators(labels, 3)
-    direct = Solver(features, f, basis, "nuclear", lam=0.1, gamma=0.002, start=start)
+    direct = Solver(features, f, basis, lam=0.1, gamma=0.002, start=start)
     expected = run_admm(direct.step, BetaSchedule(0.5), max_iter=30, tol=0)
 
-    rows = coefficient_rows(basis, backend.array(f), 3, in_turn=True)
-    factors = [rows.into(backend.array(part)) for part in factors_of(features, 0.1)]
-    assert len(factors[0]) == rows.n_rows == (n + 2 - n % 2 if name == "fft" else n)
-    spectral = InMemory(factors[0])
-    tensors = zip(
-        ("codes", *NAMES[1:]), (backend.array(array.transpose(0, 2, 1).copy()) for array in start), strict=True
-    )
-    spectral.hold(
-        factors=factors,
-        frequencies=rows.into(backend.array(f)),
-        **{key: rows.into(tensor) for key, tensor in tensors},
-    )
-    solver = LowFrequencyCodes(spectral, (3, 7), rows, make_penalty("nuclear"), gamma=0.002)
+    coordinates = coefficients_of(basis, backend.array(f), 3)
+    assert coordinates.n_rows == (n + 2 - n % 2 if name == "fft" else n)
+    solver = Solver(features, f, basis, lam=0.1, gamma=0.002, start=start, backend=backend, coordinates=coordinates)
     done = run_admm(solver.step, BetaSchedule(0.5), max_iter=30, tol=0)
     for record, other in zip(done.history, expected.history, strict=True):
         assert record.penalties == other.penalties
         np.testing.assert_allclose(list(record.residuals.values()), list(other.residuals.values()), rtol=1e-9)
+        np.testing.assert_allclose(record.objective, other.objective, rtol=1e-9)
     for key in ("consensus", "codes", "low_rank", "low_frequency"):
-        assert relative(backend.numpy(rows.back(spectral[key])), direct.rows[key]) < 1e-10
+        assert relative(backend.numpy(coordinates.back(solver.rows[key])), direct.rows[key]) < 1e-10
 
 
 @pytest.mark.parametrize("basis", [Halved(), Stretched(), ViewFFT(), AGFT(n_anchors=16), GFT(n_components=5)])
 def test_other_transforms_have_no_coefficients_to_work_on(basis):
     views = as_views([np.random.default_rng(seed).normal(size=(40, 4)) for seed in range(3)])
-    assert coefficient_rows(basis.fit(views), np.empty((40, 1)), 3, in_turn=True) is None
+    assert coefficients_of(basis.fit(views), np.empty((40, 1)), 3) is None
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -319,17 +327,17 @@ def test_the_estimator_runs_on_coefficients(monkeypatch, basis, dtype):
     views = [view.astype(dtype) for view in views]
     found = []
 
-    def recorded(*args, **options):
-        found.append(coefficient_rows(*args, **options))
+    def recorded(*args):
+        found.append(coefficients_of(*args))
         return found[-1]
 
     fits = []
-    for how in (recorded, lambda *args, **options: None):
-        monkeypatch.setattr("tensormvc.methods._tlrlf4mvc.coefficient_rows", how)
+    for how in (recorded, lambda *args: None):
+        monkeypatch.setattr("tensormvc.methods._tlrlf4mvc.coefficients_of", how)
         # So that the low-rank copy stays.
         model = TLRLF4MVC(10, basis=basis, gamma=0.01, max_iter=30, tol=0.0, keep="all", random_state=0)
         fits.append(model.fit(views))
-    assert isinstance(found[0], CoefficientRows)
+    assert isinstance(found[0], Coefficients)
     ours, direct = fits
     tolerance = 1e-9 if dtype == np.float64 else 1e-4
     assert relative(ours.representation_, direct.representation_) < tolerance
@@ -372,6 +380,18 @@ def test_a_strangers_basis_is_left_to_itself(method):
     np.testing.assert_array_equal(ours.labels_, expected.labels_)
 
 
+class GivenColumns:
+    """Columns that stand side by side in the only view."""
+
+    def __init__(self, starts, factors):
+        self.widths = [part.shape[1] for part in starts], [part.shape[1] for part in factors]
+
+    def of(self, rows):
+        ends = np.cumsum([*self.widths[0], *self.widths[1]])
+        parts = np.split(rows.views[0], ends[:-1], axis=1)
+        return parts[: len(self.widths[0])], parts[len(self.widths[0]) :]
+
+
 @pytest.mark.parametrize("dependent", [False, True])
 def test_coordinates_have_the_same_iterates(dependent):
     """A few columns span all iterates under AGFT; dependent ones (a view twice) too."""
@@ -382,23 +402,14 @@ def test_coordinates_have_the_same_iterates(dependent):
         features[1] = features[0].copy()
     basis = AGFT(n_anchors=16).fit(as_views(features, canonical=False, keep_view_order=True))
     f = indicators(labels, 3)
-    begin = [array[:, :, 0] for array in start]
+    starts = [array[:, :, 0] for array in start]
     assert is_compressible(basis, 3 + 15 + 24)
-    direct = Solver(features, f, basis, "nuclear", lam=0.1, gamma=0.02, start=begin)
-    parts = [basis_vectors(basis, np.eye(16)), f, *begin, *factors_of(features, 0.1)]
+    direct = Solver(features, f, basis, lam=0.1, gamma=0.02, start=starts)
+    factors = factors_of(features, 0.1)
     rows = InMemory(f)
-    rows.hold(columns=np.concatenate(parts, axis=1))
-    compression = Compression(rows, lambda some: some.columns, [part.shape[1] for part in parts], n_few=5)
-    vectors, small_f, b, c, y, *factors = compression.parts
-    small = Solver(
-        [trimmed(part) for part in factors],
-        small_f,
-        CoordinateBasis(vectors),
-        "nuclear",
-        lam=None,
-        gamma=0.02,
-        start=(b, c, y),
-    )
+    rows.hold(views=[np.concatenate([f, *starts, *factors], axis=1)], labels=labels, phases=labels)
+    span = SpanCoordinates(rows, basis, GivenColumns([f, *starts], factors))
+    small = Solver.in_span(span, (3, 5), 0.02)
     # The constant is a frequency, and a sum of indicators.
     assert len(small.consensus) == (49 if dependent else 57)
     runs = [run_admm(solver.step, BetaSchedule(0.5), max_iter=30, tol=0) for solver in (direct, small)]
@@ -407,7 +418,7 @@ def test_coordinates_have_the_same_iterates(dependent):
         np.testing.assert_allclose(list(other.residuals.values()), list(record.residuals.values()), rtol=1e-8)
     tolerance = 1e-7 if dependent else 1e-10
     for name in ("consensus", "codes"):
-        compression.expand(name, small.rows[name])
+        span.leave(small.rows, rows, name)
         assert relative(rows[name], direct.rows[name]) < tolerance
 
 
@@ -425,7 +436,9 @@ def test_the_columns_of_a_transform(basis):
     views = as_views([np.random.default_rng(0).normal(size=(60, 4))])
     tensor = np.random.default_rng(1).normal(size=(60, 3, 2))
     basis.fit(views)
-    expected = np.tensordot(basis_vectors(basis, np.eye(len(basis.slice_weights_))).T, tensor, 1)
+    factor = basis.hold_vectors(views.rows)
+    vectors = views.rows["vectors"] if factor is None else views.rows["vectors"] @ factor
+    expected = np.tensordot(vectors.T, tensor, 1)
     np.testing.assert_allclose(basis.forward(tensor), expected, atol=1e-12)
 
 
@@ -439,7 +452,6 @@ def test_single_precision():
             [part.astype(dtype) for part in features],
             indicators(labels, 3),
             FFT().fit(start[0]),
-            "nuclear",
             lam=1e-4,
             gamma=0.02,
             start=start,
@@ -533,7 +545,7 @@ def test_constant_samples_are_standardised_to_zero(d):
     view[:3] = rng.normal(size=(3, 1))
     rows = InMemory(view)
     rows.hold(views=[view])
-    rows.full_beside("points", "views")
+    rows.create(points=(d,))
     rows.each(_standardise)
     np.testing.assert_array_equal(rows["points"][:3], 0)
     if d > 1:

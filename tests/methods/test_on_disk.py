@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tensormvc as tm
 from tensormvc.backend import is_on_disk, scratch_array
 from tensormvc.graphs import bkhk
-from tensormvc.graphs._halving import bkhk_of_rows
+from tensormvc.graphs._bkhk_rows import bkhk_of_rows
 from tensormvc.rows import InMemory
 from tensormvc.views import as_views
 
@@ -162,7 +162,7 @@ def test_halving_by_passes_is_that_in_memory(n, depth, n_values, seed, few):
     rows = InMemory(ties)
     rows.hold(views=parts, ties=ties)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tensormvc.graphs._halving._FEW", few)
+        patch.setattr("tensormvc.graphs._bkhk_rows._FEW", few)
         patch.setattr("tensormvc.rows._memory._CACHED", 100)
         anchors = bkhk_of_rows(rows, [0, 1], depth)
     for ours, theirs in zip(anchors, bkhk(parts, depth, ties), strict=True):

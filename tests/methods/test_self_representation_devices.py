@@ -10,9 +10,8 @@ import tensormvc as tm
 from tensormvc.backend import thin_qr
 from tensormvc.bases import make_basis
 from tensormvc.methods._admm import Schedule, run_admm
-from tensormvc.methods._frame import GivenFrame, SpectralFrame
-from tensormvc.methods._self_representation import SelfRepresentation
-from tensormvc.methods._spectral import spectral_embedding
+from tensormvc.methods._coordinates import SampleCoordinates
+from tensormvc.methods._self_representation import SelfRepresentation, spectral_embedding
 from tensormvc.penalties import Log, Nuclear
 from tensormvc.views import as_views
 
@@ -51,7 +50,7 @@ def test_iterates_are_those_of_numpy(backend, method, name):
     parts = list(as_views(data(), canonical=False, keep_view_order=True).arrays)
     host, expected = run(parts, name, method)
     ours, residuals = run([backend.array(part) for part in parts], name, method)
-    assert isinstance(ours.frame, GivenFrame if name == "fft-view" else SpectralFrame)
+    assert isinstance(ours.coordinates, SampleCoordinates) == (name == "fft-view")
     np.testing.assert_allclose(residuals, expected, rtol=1e-9, atol=1e-12)
     assert relative(backend.numpy(ours.representation), host.representation) < 1e-9
     assert np.linalg.norm(backend.numpy(ours.low_rank) - host.low_rank) <= 1e-9 * np.linalg.norm(host.representation)
@@ -70,7 +69,7 @@ def test_transforms_that_are_not_orthogonal(backend, method):
     parts = list(as_views(data(), canonical=False, keep_view_order=True).arrays)
     host, _ = run(parts, Halved(), method)
     ours, _ = run([backend.array(part) for part in parts], Halved(), method)
-    assert isinstance(ours.frame, GivenFrame)
+    assert isinstance(ours.coordinates, SampleCoordinates)
     assert relative(backend.numpy(ours.representation), host.representation) < 1e-9
 
 
@@ -80,7 +79,7 @@ def test_a_device_with_little_room_takes_blocks(backend, method, name, monkeypat
     parts = list(as_views(data(), canonical=False, keep_view_order=True).arrays)
     host, _ = run(parts, name, method)
     monkeypatch.setattr("tensormvc.methods._self_representation._DEVICE_ROOM_BYTES", 50_000)
-    monkeypatch.setattr("tensormvc.methods._coefficient_rows._DEVICE_BLOCK_BYTES", 20_000)
+    monkeypatch.setattr("tensormvc.methods._coordinates._DEVICE_BLOCK_BYTES", 20_000)
     ours, _ = run([backend.array(part) for part in parts], name, method)
     assert ours._width < 60
     assert relative(backend.numpy(ours.representation), host.representation) < 1e-9
@@ -180,8 +179,8 @@ def test_thin_qr(backend, kind, p, size):
 @pytest.mark.parametrize("method", METHODS)
 def test_memory_is_that_of_the_device(backend, method, monkeypatch):
     """What does not fit is refused before anything is allocated, by the memory of where it would be."""
-    monkeypatch.setattr("tensormvc.backend._checks.available_memory", lambda: 10**6)
-    monkeypatch.setattr("tensormvc.backend._checks.available_device_memory", lambda like: 10**5)
+    monkeypatch.setattr("tensormvc.backend.checks.available_memory", lambda: 10**6)
+    monkeypatch.setattr("tensormvc.backend.checks.available_device_memory", lambda like: 10**5)
     words = "0.0 GiB are available on the device" if backend.device == "cuda" else "0.0 GiB are available: "
     with pytest.raises(MemoryError, match=words):
         METHODS[method](4, basis="fft").fit([backend.array(view) for view in data(150)])

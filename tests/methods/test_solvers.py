@@ -8,8 +8,9 @@ import pytest
 import tensormvc as tm
 from tensormvc.bases import make_basis
 from tensormvc.methods._admm import Schedule, Step, run_admm
-from tensormvc.methods._anchor_representation import AnchorRepresentation, principal_anchors
-from tensormvc.methods._frame import GivenFrame, SpectralFrame, frame_of
+from tensormvc.methods._anchor_representation import Weights, create_rows, embed, principal_anchors
+from tensormvc.methods._anchor_representation import round as anchor_round
+from tensormvc.methods._coordinates import SampleCoordinates, coordinates_of
 from tensormvc.methods._self_representation import SelfRepresentation
 from tensormvc.penalties import ETR, Log, Nuclear
 from tensormvc.views import as_views
@@ -29,6 +30,32 @@ def problem(seed=0, n=40, dims=(6, 60, 9)):
 def first_anchors(views, latent):
     views.rows.alias("x", "views")
     return [principal_anchors(views, v, latent, width) for v, width in enumerate(views.widths)]
+
+
+class AnchorSolver:
+    """The loop of the anchor methods on rows that hold "x"."""
+
+    def __init__(self, rows, basis, penalty, *, alpha, ridge, anchors):
+        self.rows, self.anchors, self.weights = rows, anchors, Weights(alpha, ridge, penalty)
+        create_rows(rows, [anchor.shape[1] for anchor in anchors], len(anchors[0]), "float64")
+        self.coordinates = SampleCoordinates(basis, rows.n_rows)
+
+    def step(self, penalties):
+        self.anchors, done = anchor_round(
+            self.rows, self.coordinates, self.anchors, self.weights, penalties["mu"], penalties["rho"]
+        )
+        return done
+
+    @property
+    def representation(self):
+        return self.rows["z"].transpose(0, 2, 1)
+
+    @property
+    def low_rank(self):
+        return self.rows["j"].transpose(0, 2, 1)
+
+    def embed(self, n_components):
+        embed(self.rows, n_components)
 
 
 def textbook_shrink(basis, penalty):
@@ -76,16 +103,21 @@ def test_tlspnm(name, rounds):
 def test_a_transform_along_the_samples_costs_nothing_in_its_own_coordinates(name, n):
     views, _ = problem(n=n)
     basis = make_basis(name).fit(views, random_state=0)
-    frame = frame_of(basis, np.empty((n, 1)), 3)
-    assert isinstance(frame, SpectralFrame)
+    coordinates = coordinates_of(basis, np.empty((n, 1)), 3)
+    assert not isinstance(coordinates, SampleCoordinates)
     columns = np.random.default_rng(0).normal(size=(n, 4))
-    np.testing.assert_allclose(frame.back(frame.into(columns)), columns, atol=1e-12)
+    np.testing.assert_allclose(coordinates.back(coordinates.into(columns)), columns, atol=1e-12)
     tensor = np.random.default_rng(1).normal(size=(n, n, 3))
-    rows = np.stack([frame.into(tensor[:, :, v]) for v in range(3)])
-    multiplier, low_rank = np.ones_like(rows), np.empty_like(rows)
-    frame.shrink(rows, multiplier, low_rank, Log(), 3.0, decay=0.0)
+    rows = np.stack([coordinates.into(tensor[:, :, v]) for v in range(3)], axis=1)
+    low_rank = np.empty_like(rows)
+    value = coordinates.shrink(rows, Log(), 3.0, out=low_rank)
     expected = tm.shrinkage.low_rank_shrink(tensor, basis, Log(), 3.0)
-    np.testing.assert_allclose(np.stack([frame.back(part) for part in low_rank], axis=2), expected, atol=1e-11)
+    result = np.stack([coordinates.back(low_rank[:, v]) for v in range(3)], axis=2)
+    np.testing.assert_allclose(result, expected, atol=1e-11)
+    singular_values = np.linalg.svd(basis.forward(expected), compute_uv=False)
+    penalties = np.log1p(singular_values).sum(axis=1) @ basis.slice_weights_
+    # Singular values that are zero come back as rounding of the transform, about 1e-14 each.
+    assert value == pytest.approx(penalties, abs=1e-10)
 
 
 class Stretched(tm.DCT):
@@ -109,7 +141,7 @@ class Halved(tm.DCT):
 def test_other_transforms_are_done_as_they_are(basis):
     views, parts = problem(n=20)
     basis.fit(views)
-    assert isinstance(frame_of(basis, np.empty((20, 1)), 3), GivenFrame)
+    assert isinstance(coordinates_of(basis, np.empty((20, 1)), 3), SampleCoordinates)
     solver = SelfRepresentation(parts, basis, Nuclear(), 0.5, stacked=True)
     run_admm(solver.step, Schedule({"mu": 1e-2, "rho": 2e-2}, {"mu": 1e9, "rho": 1e9}), max_iter=4, tol=0)
     z, _ = textbook.self_representation(parts, textbook_shrink(basis, Nuclear()), 0.5, 4, 1e-2, 2e-2, stacked=True)
@@ -158,11 +190,11 @@ def test_anchor_methods(name, gamma, latent):
     for anchor in anchors:
         kept = min(anchor.shape)
         np.testing.assert_allclose(anchor[:kept] @ anchor[:kept].T, np.eye(kept), atol=1e-12)
-    solver = AnchorRepresentation(views.rows, basis, ETR(1.0), alpha=0.1, ridge=2 * gamma, anchors=anchors)
+    solver = AnchorSolver(views.rows, basis, ETR(1.0), alpha=0.1, ridge=2 * gamma, anchors=anchors)
     schedule = Schedule({"mu": 1e-2, "rho": 1e-2}, {"mu": 1e9, "rho": 1e9})
     for rounds in (1, 2, 7):
         run_admm(solver.step, schedule, max_iter=rounds, tol=0)
-        solver = AnchorRepresentation(views.rows, basis, ETR(1.0), alpha=0.1, ridge=2 * gamma, anchors=anchors)
+        solver = AnchorSolver(views.rows, basis, ETR(1.0), alpha=0.1, ridge=2 * gamma, anchors=anchors)
         schedule = Schedule({"mu": 1e-2, "rho": 1e-2}, {"mu": 1e9, "rho": 1e9})
         run_admm(solver.step, schedule, max_iter=rounds, tol=0)
         shrink = textbook_shrink(basis, ETR(1.0))
@@ -179,12 +211,12 @@ def test_embedding_is_the_svd():
     views, _ = problem()
     basis = make_basis("gft-sum").fit(views)
     anchors = first_anchors(views, 4)
-    solver = AnchorRepresentation(views.rows, basis, ETR(), alpha=0.5, ridge=0.0, anchors=anchors)
+    solver = AnchorSolver(views.rows, basis, ETR(), alpha=0.5, ridge=0.0, anchors=anchors)
     run_admm(solver.step, Schedule({"mu": 1e-4, "rho": 1e-4}, {"mu": 1e11, "rho": 1e13}), max_iter=20, tol=1e-7)
     stacked = np.concatenate([solver.representation[:, :, v] for v in range(3)], axis=1)
     expected = np.linalg.svd(stacked, full_matrices=False)[0][:, :3]
     solver.embed(3)
-    ours = solver.rows["embedding"]
+    ours = solver.rows["points"]
     np.testing.assert_allclose(np.abs(np.sum(expected * ours, axis=0)), 1, atol=1e-9)
 
 
@@ -197,7 +229,7 @@ def test_row_blocks_change_nothing_but_rounding(monkeypatch):
         monkeypatch.setattr("tensormvc.rows._memory._MOST_ROWS", size)
         views = replace(views)  # with an executor of its own
         views.rows.alias("x", "views")
-        solver = AnchorRepresentation(views.rows, basis, ETR(1.0), alpha=0.1, ridge=0.0, anchors=anchors)
+        solver = AnchorSolver(views.rows, basis, ETR(1.0), alpha=0.1, ridge=0.0, anchors=anchors)
         run_admm(solver.step, Schedule({"mu": 1e-2, "rho": 1e-2}, {"mu": 1e9, "rho": 1e9}), max_iter=8, tol=0)
         results.append(solver.representation)
     assert relative(results[1], results[0]) < 1e-9
@@ -270,9 +302,7 @@ def test_embedding_of_low_rank_is_completed_from_what_was_removed():
     """With two directions kept, the third is the strongest one of the multiplier beside them."""
     views, _ = problem()
     anchors = first_anchors(views, 4)
-    solver = AnchorRepresentation(
-        views.rows, make_basis("gft-sum").fit(views), ETR(), alpha=0.5, ridge=0.0, anchors=anchors
-    )
+    solver = AnchorSolver(views.rows, make_basis("gft-sum").fit(views), ETR(), alpha=0.5, ridge=0.0, anchors=anchors)
     rng = np.random.default_rng(0)
     shape = solver.rows["z"].shape
     n = shape[0]
@@ -284,7 +314,7 @@ def test_embedding_of_low_rank_is_completed_from_what_was_removed():
     third = np.linalg.svd(removed - left @ (left.T @ removed), full_matrices=False)[0][:, :1]
     expected = np.concatenate([left, third], axis=1)
     solver.embed(3)
-    np.testing.assert_allclose(np.abs(np.sum(expected * solver.rows["embedding"], axis=0)), 1, atol=1e-6)
+    np.testing.assert_allclose(np.abs(np.sum(expected * solver.rows["points"], axis=0)), 1, atol=1e-6)
     solver.rows["w"][...] = 0
     solver.embed(3)
-    assert not solver.rows["embedding"][:, 2].any()
+    assert not solver.rows["points"][:, 2].any()

@@ -16,7 +16,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
 from ..backend import is_sparse
-from ..datasets._shuffle import is_several, take_samples
+from ..datasets._inputs import is_several
+from ..datasets._shuffle import take_samples
 from ..methods._base import MultiViewClusterer
 from ..metrics import as_labels, label_codes
 from ..views import collect, view_sizes_of

@@ -1,4 +1,4 @@
-"""The front door: from views to clusters with nothing to choose."""
+"""Multi-view clustering without labels and without parameters to tune."""
 
 from ._estimator import MultiViewClustering
 from ._scaling import suggest_scaling

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,14 +12,14 @@ import scipy.sparse as sp
 from array_api_compat import device
 from numpy.typing import NDArray
 
-from .. import backend
-from ..backend import Array, is_on_disk
-from ..graphs import anchor_graph, bkhk, inverse_root_degrees, refuse_missing
-from ..graphs._anchors import anchors_of_rows
-from ..rows import Part, row_blocks, row_work
+from ..backend.arrays import Array, in_double, namespace, on_host
+from ..backend.linalg import sum_of_squares
+from ..backend.sparse import SparseFactor
+from ..graphs import anchor_graph, view_anchors
+from ..rows import InMemory, RowArrays, Rows, row_blocks, row_work
 from ..views import Views, as_views, probes_of
-from ._base import ConvertedMatrix
-from ._graph import DataBasis
+from ..views._views import ProbeDraws
+from ._base import ConvertedMatrix, DataBasis
 from ._spectrum import settle
 
 # Squared singular values below this are rounding: their left vectors would be noise.
@@ -94,26 +95,33 @@ class AGFT(DataBasis):
         """
         if sample_graph is not None:
             raise ValueError("AGFT builds its own graph to anchors: use GFT with a sample_graph of your own")
-        made = as_views(views, keep_on_disk=True)
-        depth = self._depth(made.n_samples, n_clusters)
+        working_views = as_views(views, keep_on_disk=True)
+        depth = self._depth(working_views.n_samples, n_clusters)
         if isinstance(self.n_neighbors, bool) or not isinstance(self.n_neighbors, int | np.integer):
             raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}")
         if n_clusters is not None and (isinstance(n_clusters, bool) or not n_clusters >= 1):
             raise ValueError(f"n_clusters must be a whole number >= 1, got {n_clusters!r}")
-        refuse_missing(made, "AGFT")
+        working_views.refuse_missing("AGFT")
         k = min(self.n_neighbors, 2**depth - 1)
-        if made.rows.distributed:
-            self._fit_rows(made, depth, k)
+        anchors = view_anchors(working_views, list(range(working_views.n_views)), depth)
+        working_views.rows.drop("ties")
+        self.n_anchors_: int = len(anchors[0])
+        self.anchors_: list[NDArray[np.float64]] = [
+            on_host(anchors[working_views.view_order.index(v)]) for v in range(working_views.n_views)
+        ]
+        self.mode_length_ = working_views.n_samples
+        if not isinstance(working_views.rows, InMemory):
+            self._fit_rows(working_views, anchors, k)
             return self
-        # In single precision rounding would decide who is in which half.
-        parts = [array if is_on_disk(array) else backend.in_double(array) for array in made.arrays]
-        anchors = bkhk(parts, depth, made.probes(1)[:, 0])
-        graph = anchor_graph(parts, anchors, k)
-        self._set_anchors(anchors, made)
-        self._set_spectrum(graph, made)
-        self.mode_length_ = made.n_samples
-        self._order = None if made is views else made.order
-        self.anchor_graph_: sp.csr_array = graph if made is views else graph[np.argsort(made.order)]
+        graph = anchor_graph(list(working_views.arrays), anchors, k)
+        self._normalised = SparseFactor(_normalised(graph, _degrees(graph)), list(row_blocks(self.mode_length_)))
+        self._settle_spectrum(
+            on_host(self._normalised.gram(working_views.place(np.zeros(1)))),
+            lambda count: on_host(self._normalised.transpose_times(working_views.probes(count))),
+        )
+        self._order = None if working_views is views else working_views.order
+        given_order = slice(None) if working_views is views else np.argsort(working_views.order)
+        self.anchor_graph_: sp.csr_array = graph[given_order]
         return self
 
     def _depth(self, n: int, n_clusters: int | None) -> int:
@@ -139,35 +147,14 @@ class AGFT(DataBasis):
             raise ValueError(f"n_anchors={self.n_anchors} is more than the {n} samples: use at most {2**most}")
         return depth
 
-    def _set_spectrum(self, graph: sp.csr_array, views: Views) -> None:
-        """Compute Ŝ = D^{-1/2} S Δ^{-1/2} and V Σ^{-1}, with which U = Ŝ V Σ^{-1}."""
-        degrees = _anchor_degrees(graph)
-        self._normalised = backend.SparseFactor(_normalised(graph, degrees), list(row_blocks(views.n_samples)))
-        self._settle_spectrum(
-            backend.on_host(self._normalised.gram(views.place(np.zeros(1)))),
-            lambda count: backend.on_host(self._normalised.transpose_times(views.probes(count))),
-        )
-
-    def _fit_rows(self, views: Views, depth: int, n_neighbors: int) -> None:
-        """Do the same with samples that are elsewhere; the graph to the anchors stays with them."""
+    def _fit_rows(self, views: Views, anchors: list[Array], n_neighbors: int) -> None:
+        """Fit to samples that are elsewhere; the graph to the anchors stays with them."""
         rows = views.rows
-        views.hold_ties()
-        anchors = anchors_of_rows(rows, list(range(views.n_views)), depth)
-        rows.drop("ties")
-        self._set_anchors(anchors, views)
-        longest = float(rows.max(_longest, width=rows.total_width))
-        longest = max(longest, float(sum(map(backend.sum_of_squares, anchors)).max()))
-        rows.make("graph", _links, anchors, n_neighbors, max(longest, np.finfo(np.float64).tiny))
-        rows.make("normalised", _normalise, rows.sum(_degrees))
+        longest = max(rows.max(_longest), float(sum(map(sum_of_squares, anchors)).max()), np.finfo(np.float64).tiny)
+        rows.make("graph", _links, anchors, n_neighbors, longest)
+        rows.make("normalised", _normalise, rows.sum(_sum_degrees))
         rows.drop("graph")
         self._settle_spectrum(rows.sum(_gram), lambda count: rows.sum(_probes_at_anchors, views.probe_draws(count)))
-        self.mode_length_ = views.n_samples
-
-    def _set_anchors(self, anchors: list[Array], views: Views) -> None:
-        self.n_anchors_: int = len(anchors[0])
-        self.anchors_: list[NDArray[np.float64]] = [
-            backend.on_host(anchors[views.view_order.index(v)]) for v in range(views.n_views)
-        ]
 
     def _settle_spectrum(self, gram: NDArray[np.float64], probes_at_anchors: Callable[[int], Array]) -> None:
         squares, vectors = np.linalg.eigh(gram)
@@ -183,35 +170,32 @@ class AGFT(DataBasis):
         self.slice_weights_ = np.ones(len(squares))
         self._converted = ConvertedMatrix(factor)
 
-    def hold_rows(self, rows: Any) -> NDArray[np.float64]:
-        """Let the rows of Ŝ join an executor as "vectors"; return V Σ^{-1}, with which U = Ŝ V Σ^{-1}."""
-        if rows.distributed:
+    def hold_vectors(self, rows: Rows) -> Array | None:
+        """Add the rows of Ŝ as "vectors"; return V Σ^{-1}, with which U = Ŝ V Σ^{-1}. A device gets U itself."""
+        if not isinstance(rows, InMemory):
             rows.alias("vectors", "normalised")
+        elif rows.tensors:
+            return super().hold_vectors(rows)
         else:
             rows.hold(vectors=self._normalised.matrix)
         return self._converted.matrix
 
-    def forward_rows(self, rows: Any, name: str, *, out: Array | None = None) -> Array:
-        """Return the slices of a tensor that an executor holds."""
-        if not rows.distributed:
-            return super().forward_rows(rows, name, out=out)
+    def forward_rows(self, rows: Rows, name: str) -> Array:
+        """Return the slices of a tensor that rows on a cluster hold."""
         rows.alias("tensor", name)
         at_anchors = rows.sum(_at_anchors)
         shape = at_anchors.shape[1:]
         return (self._converted.like(at_anchors).T @ at_anchors.reshape(len(at_anchors), -1)).reshape(-1, *shape)
 
-    def inverse_rows(self, slices: Array, rows: Any, name: str) -> None:
-        """Turn slices into a tensor that an executor holds."""
-        if not rows.distributed:
-            super().inverse_rows(slices, rows, name)
-            return
+    def inverse_rows(self, slices: Array, rows: Rows, name: str) -> None:
+        """Turn slices into a tensor that rows on a cluster hold."""
         rows.alias("tensor", name)
         rows.each(_from_anchors, self._converted.like(slices) @ slices.reshape(len(slices), -1))
 
     def _forward(self, tensor: Array, out: Array | None) -> Array:
         if not hasattr(self, "_normalised"):
             raise ValueError("this AGFT was fitted to samples on a cluster, where its graph is gone: fit one in memory")
-        xp = backend.namespace(tensor)
+        xp = namespace(tensor)
         columns = xp.reshape(tensor, (tensor.shape[0], -1))
         at_anchors = self._normalised.transpose_times(columns)
         slices = xp.reshape(self._converted.like(tensor).T @ at_anchors, (-1, *tensor.shape[1:]))
@@ -223,7 +207,7 @@ class AGFT(DataBasis):
     def _inverse(self, slices: Array, out: Array | None) -> Array:
         if not hasattr(self, "_normalised"):
             raise ValueError("this AGFT was fitted to samples on a cluster, where its graph is gone: fit one in memory")
-        xp = backend.namespace(slices)
+        xp = namespace(slices)
         shape = (self.mode_length_, *slices.shape[1:])
         if out is None:
             out = xp.empty(shape, dtype=slices.dtype, device=device(slices))
@@ -232,14 +216,15 @@ class AGFT(DataBasis):
         return out
 
 
-def _anchor_degrees(graph: sp.csr_array) -> NDArray[np.float64]:
+def _degrees(graph: sp.csr_array) -> NDArray[np.float64]:
+    """Return the degrees of the anchors."""
     degrees: Any = np.bincount(graph.indices, weights=graph.data, minlength=graph.shape[1])
     return np.asarray(degrees, dtype=np.float64)
 
 
 def _normalised(graph: sp.csr_array, degrees: NDArray[np.float64]) -> sp.csr_array:
-    """Return D^{-1/2} S Δ^{-1/2} of some rows of a graph to anchors, with the degrees Δ of these in all of it."""
-    scale_rows = np.repeat(inverse_root_degrees(graph), np.diff(graph.indptr))
+    """Return D^{-1/2} S Δ^{-1/2} of some rows of a graph to anchors, with the degrees Δ of the anchors in all of it."""
+    scale_rows = np.repeat(1 / np.sqrt(graph.sum(axis=1)), np.diff(graph.indptr))
     scale_columns = np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
     weights = graph.data * scale_rows * scale_columns[graph.indices]
     return sp.csr_array((weights, graph.indices, graph.indptr), shape=graph.shape)
@@ -248,45 +233,55 @@ def _normalised(graph: sp.csr_array, degrees: NDArray[np.float64]) -> sp.csr_arr
 # Work on rows that are elsewhere.
 
 
-@row_work(reads="views")
-def _longest(rows: Part) -> float:
-    return float(sum(backend.sum_of_squares(backend.in_double(view)) for view in rows.views).max())
+@dataclass
+class AnchorGraphRows(RowArrays):
+    """The views, sparse rows (n, k_a) of the graph to the anchors and of Ŝ, and a tensor (n, …) to be transformed."""
+
+    views: list[Array]
+    graph: sp.csr_array
+    normalised: sp.csr_array
+    tensor: Array
 
 
 @row_work(reads="views")
-def _links(rows: Part, anchors: list[Array], n_neighbors: int, scale: float) -> sp.csr_array:
+def _longest(rows: AnchorGraphRows) -> float:
+    return float(sum(sum_of_squares(in_double(view)) for view in rows.views).max())
+
+
+@row_work(reads="views")
+def _links(rows: AnchorGraphRows, anchors: list[Array], n_neighbors: int, scale: float) -> sp.csr_array:
     return anchor_graph(rows.views, anchors, n_neighbors, scale)
 
 
 @row_work(reads="graph")
-def _degrees(rows: Part) -> NDArray[np.float64]:
-    return _anchor_degrees(rows.graph)
+def _sum_degrees(rows: AnchorGraphRows) -> NDArray[np.float64]:
+    return _degrees(rows.graph)
 
 
 @row_work(reads="graph")
-def _normalise(rows: Part, degrees: NDArray[np.float64]) -> sp.csr_array:
+def _normalise(rows: AnchorGraphRows, degrees: NDArray[np.float64]) -> sp.csr_array:
     return _normalised(rows.graph, degrees)
 
 
 @row_work(reads="normalised")
-def _gram(rows: Part) -> NDArray[np.float64]:
+def _gram(rows: AnchorGraphRows) -> NDArray[np.float64]:
     transposed = rows.normalised.T
     return np.asarray((transposed @ transposed.T).toarray())
 
 
 @row_work(reads="normalised views")
-def _probes_at_anchors(rows: Part, draws: list[Any]) -> Array:
+def _probes_at_anchors(rows: AnchorGraphRows, draws: ProbeDraws) -> Array:
     return rows.normalised.T @ probes_of(rows.views, draws)
 
 
 @row_work(reads="normalised tensor")
-def _at_anchors(rows: Part) -> Array:
+def _at_anchors(rows: AnchorGraphRows) -> Array:
     tensor = rows.tensor
     columns = tensor.reshape(len(tensor), -1)
     return (rows.normalised.astype(tensor.dtype, copy=False).T @ columns).reshape(-1, *tensor.shape[1:])
 
 
 @row_work(reads="normalised", sets="tensor")
-def _from_anchors(rows: Part, at_anchors: Array) -> None:
+def _from_anchors(rows: AnchorGraphRows, at_anchors: Array) -> None:
     tensor = rows.tensor
     tensor[...] = (rows.normalised.astype(tensor.dtype, copy=False) @ at_anchors).reshape(tensor.shape)

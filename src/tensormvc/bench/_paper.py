@@ -1,4 +1,4 @@
-"""The paper's figures, as it prints them."""
+"""The figures that the paper prints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._data import OWN_FEATURES
 
 @dataclass(frozen=True)
 class Printed:
-    """A figure of the paper: in percent, or in seconds."""
+    """A figure with its standard deviation, in percent or seconds."""
 
     mean: float
     std: float | None
@@ -30,7 +30,9 @@ def _figures() -> dict[tuple[str, ...], Printed]:
 
 
 def printed(table: str | None, dataset: str, method: str, transform: str, metric: str) -> Printed | None:
-    """Return what a table of the paper has in a cell, or None; features of our own stand beside the paper's.
+    """Return the figure of a cell in a table of the paper, or None.
+
+    Data sets with recomputed features are compared with the paper's data set of the same name.
 
     Examples
     --------

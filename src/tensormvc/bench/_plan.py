@@ -1,45 +1,43 @@
-"""Plans: which data, methods, transforms and settings a benchmark tries. Read strictly: a slip is told at once."""
+"""Benchmark plans: TOML files that name the data sets, methods, transforms and parameter values to run.
+
+A plan is validated completely when it is read, so that a mistake shows before the first fit.
+"""
 
 from __future__ import annotations
 
-import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ._methods import BASELINES, METHODS, TRANSFORM_NAMES, TRANSFORMS
+from ._methods import BASELINES, METHODS, TRANSFORM_NAMES, find_transform
 
-# The tables of the paper that a plan can be laid beside.
+# The tables of the paper that a plan can be compared with.
 PAPER_TABLES = ("clustering", "transform", "k_n", "k_a", "runtime")
-_PER_CLUSTER = re.compile(r"([1-9][0-9]*)c")
-_KEYS = {
-    *("title", "paper", "datasets", "transforms", "methods", "baselines", "trials", "seed", "shuffle_rates"),
-    *("defaults", "screen", "notes"),
-}
 
 
 class PlanError(ValueError):
-    """A plan that says something that cannot be."""
+    """A plan that cannot be read or run."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Parameters that are set, and parameters that are tried at several values."""
+    """Parameters with one fixed value, and parameters of which several values are tried."""
 
     fixed: Mapping[str, Any]
     tried: Mapping[str, Sequence[Any]]
 
     def settings(self) -> list[dict[str, Any]]:
-        """Return every setting of the grid; a single one if nothing is tried."""
+        """Return every combination of values; a single one if no parameter is tried."""
         combinations = product(*self.tried.values())
         return [{**self.fixed, **dict(zip(self.tried, values, strict=True))} for values in combinations]
 
     def updated(self, other: Grid) -> Grid:
-        """Return the grid with the parameters of another one in place of its own."""
+        """Return this grid with the parameters of `other` replaced by those of `other`."""
         named = {*other.fixed, *other.tried}
         return Grid(
             {**{k: v for k, v in self.fixed.items() if k not in named}, **other.fixed},
@@ -49,7 +47,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class PlannedData:
-    """A data set: its name, and how many samples of the embedded digits."""
+    """A data set by name; `n_samples` limits the number of embedded digits."""
 
     name: str
     n_samples: int | None = None
@@ -57,7 +55,7 @@ class PlannedData:
 
 @dataclass(frozen=True)
 class PlannedTransform:
-    """A transform: its name in the tables, its basis, and the parameters of that."""
+    """A transform: its name in the tables, the name of its basis, and the values of its parameters."""
 
     name: str
     basis: str
@@ -66,7 +64,7 @@ class PlannedTransform:
 
 @dataclass(frozen=True)
 class PlannedMethod:
-    """A method: its name, its parameters, and those that are other ones under some transforms."""
+    """A method: its name, the values of its parameters, and values that replace them under some transforms."""
 
     name: str
     grid: Grid
@@ -75,50 +73,50 @@ class PlannedMethod:
 
 @dataclass(frozen=True)
 class Note:
-    """A remark on a cell, for the report."""
+    """A remark for the report on all cells that match; an empty name matches any."""
 
-    dataset: str
-    method: str
-    transform: str
     text: str
+    dataset: str = ""
+    method: str = ""
+    transform: str = ""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A benchmark, as a plan file describes it; see `load_plan`.
+    """A benchmark as described by a plan file; see `load_plan`.
 
     Parameters
     ----------
     name : str
-        Name of the file without its ending.
+        Name of the file without its extension.
     text : str
-        The file.
+        Contents of the file.
     title : str
-        What it is, in words.
+        One line that describes the benchmark.
     paper : str or None
-        The table of the paper to lay the results beside.
+        Table of the paper to compare the results with.
     datasets : tuple of PlannedData
         Data sets.
     transforms : tuple of PlannedTransform
         Transforms.
     methods : tuple of PlannedMethod
-        Methods.
+        Methods, each of which runs under every transform.
     baselines : tuple of str
-        Clusterers without a tensor.
+        Clustering methods without a tensor.
     trials : int
-        Runs of each setting, each with its own permutation and seed.
+        Runs per setting, each with its own permutation of the samples and its own seed.
     seed : int
-        Seed of the first trial; that of trial t is larger by t.
+        Seed of the first trial; trial t uses ``seed + t``.
     shuffle_rates : tuple of float
-        Share of the class-sorted samples that is permuted.
+        Fraction of the samples to permute, starting from samples sorted by class.
     defaults : bool
-        Whether the default parameters are run, too.
+        Whether to run the default parameters as well.
     screen_trials : int or None
-        Trials that all settings of a grid run in; None for all trials.
+        Number of trials in which every setting of the grid runs; None for all trials.
     screen_keep : int or None
-        The best so many of them, by mean ACC, run in the other trials.
+        Number of settings per cell, those with the best mean ACC, that run in the remaining trials.
     notes : tuple of Note
-        Remarks.
+        Remarks for the report.
 
     Examples
     --------
@@ -145,20 +143,24 @@ class Plan:
     notes: tuple[Note, ...]
 
 
+def _folder() -> Any:
+    return files(__package__).joinpath("plans")
+
+
 def shipped_plans() -> list[str]:
-    """Return the names of the plans inside the package."""
+    """Return the names of the plans that come with the package."""
     return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
 
 
 def load_plan(plan: str | Path, *, seed: int | None = None) -> Plan:
-    """Read a plan: one that comes with the package, by its name, or a TOML file.
+    """Read a plan that comes with the package, or a TOML file.
 
     Parameters
     ----------
     plan : str or path-like
         "ablation-basis", "ablation-ka", "ablation-kn", "clustering", "runtime", "shuffle-rate", "smoke", or a path.
     seed : int, optional
-        Seed of the first trial, instead of the plan's.
+        Seed of the first trial; that of the plan by default.
 
     Returns
     -------
@@ -170,26 +172,19 @@ def load_plan(plan: str | Path, *, seed: int | None = None) -> Plan:
     >>> [method.name for method in tm.bench.load_plan("ablation-kn").methods]
     ['ESTMC']
     """
-    if str(plan) in shipped_plans():
-        name, text = str(plan), _folder().joinpath(f"{plan}.toml").read_text(encoding="utf-8")
-    else:
-        path = Path(plan)
-        try:
-            name, text = path.name.removesuffix(".toml"), path.read_text(encoding="utf-8")
-        except FileNotFoundError as error:
-            raise PlanError(f"{plan}: no such file; the plans by name are {', '.join(shipped_plans())}") from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise PlanError(f"{plan} cannot be read: {error}") from error
-    made = parse_plan(name, text)
-    return made if seed is None else replace(made, seed=seed)
-
-
-def _folder() -> Any:
-    return files(__package__).joinpath("plans")
+    file = _folder().joinpath(f"{plan}.toml") if str(plan) in shipped_plans() else Path(plan)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise PlanError(f"{plan}: no such file; the plans by name are {', '.join(shipped_plans())}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"{plan} cannot be read: {error}") from error
+    parsed = parse_plan(file.name.removesuffix(".toml"), text)
+    return parsed if seed is None else replace(parsed, seed=seed)
 
 
 def parse_plan(name: str, text: str) -> Plan:
-    """Return the plan of a text in TOML."""
+    """Return the plan that a TOML text describes."""
     try:
         return _plan(name, text, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
@@ -198,207 +193,168 @@ def parse_plan(name: str, text: str) -> Plan:
         raise PlanError(f"plan {name}: {error}") from error
 
 
-def _plan(name: str, text: str, read: dict[str, Any]) -> Plan:
-    _known(read, _KEYS, "")
-    paper = read.get("paper")
-    if paper is not None and paper not in PAPER_TABLES:
-        raise PlanError(f"paper = {paper!r}: expected one of {', '.join(PAPER_TABLES)}")
-    transforms = tuple(_transform(entry, i) for i, entry in enumerate(_list(read, "transforms", [])))
-    _distinct([transform.name for transform in transforms], "transforms")
-    known = {transform.name for transform in transforms}
-    tables = _table(read.get("methods", {}), "methods")
-    methods = tuple(_method(method, table, known) for method, table in tables.items())
-    datasets = tuple(_dataset(entry, i) for i, entry in enumerate(_list(read, "datasets")))
-    _distinct([data.name for data in datasets], "datasets")
-    baselines = tuple(_choice(entry, BASELINES, "baselines") for entry in _list(read, "baselines", []))
-    _distinct(baselines, "baselines")
-    if bool(methods) != bool(transforms):
-        raise PlanError("methods and transforms go together: the plan has only one of them")
-    if not methods and not baselines:
-        raise PlanError("methods: there is nothing to run, neither methods nor baselines")
-    trials = _whole(read, "trials", 5, 1)
-    screen = _table(read.get("screen", {}), "screen")
-    _known(screen, {"trials", "keep"}, "screen.")
-    if screen and set(screen) != {"trials", "keep"}:
-        raise PlanError("screen: it needs both trials and keep")
-    screen_trials = _whole(screen, "trials", None, 1, "screen.") if screen else None
-    if screen_trials is not None and screen_trials >= trials:
-        raise PlanError(f"screen.trials = {screen_trials}: it must be less than trials = {trials}")
-    defaults = read.get("defaults", True)
-    if not isinstance(defaults, bool):
-        raise PlanError(f"defaults = {defaults!r}: expected true or false")
-    return Plan(
-        name=name,
-        text=text,
-        title=_string(read, "title"),
-        paper=paper,
-        datasets=datasets,
-        transforms=transforms,
-        methods=methods,
-        baselines=baselines,
-        trials=trials,
-        seed=_whole(read, "seed", 0, 0),
-        shuffle_rates=_rates(read),
-        defaults=defaults,
-        screen_trials=screen_trials,
-        screen_keep=_whole(screen, "keep", None, 1, "screen.") if screen else None,
-        notes=tuple(_note(entry, i) for i, entry in enumerate(_list(read, "notes", []))),
-    )
-
-
-def _transform(entry: Any, number: int) -> PlannedTransform:
-    where = f"transforms[{number}]"
-    if isinstance(entry, str):
-        return PlannedTransform(entry, TRANSFORM_NAMES[_choice(entry, TRANSFORM_NAMES, where)], Grid({}, {}))
-    entry = _table(entry, where)
-    name = _string(entry, "name", f"{where}.")
-    basis = entry.get("basis", TRANSFORM_NAMES.get(name))
-    if basis is None:
-        raise PlanError(f"{where}.basis: it is missing, and {name!r} is not one of {', '.join(TRANSFORM_NAMES)}")
-    transform = TRANSFORMS[_choice(basis, TRANSFORMS, f"{where}.basis")]
-    rest = {key: value for key, value in entry.items() if key not in ("name", "basis")}
-    grid = _grid(rest, transform.defaults, where, f"the basis {basis}")
-    for setting in grid.settings():
-        try:
-            transform.make(**{**transform.defaults, **setting})
-        except (TypeError, ValueError) as error:
-            raise PlanError(f"{where}: {error}") from error
-    return PlannedTransform(name, basis, grid)
-
-
-def _method(name: str, entry: Any, transforms: set[str]) -> PlannedMethod:
-    where = f"methods.{name}"
-    method = METHODS[_choice(name, METHODS, "methods")]
-    entry = dict(_table(entry, where))
-    under = _table(entry.pop("transforms", {}), f"{where}.transforms")
-    made = PlannedMethod(
-        name,
-        _grid(entry, method.defaults(), where, name),
+def _plan(name: str, text: str, table: dict[str, Any]) -> Plan:
+    fields = _fields(
+        table,
+        "",
         {
-            _choice(key, transforms, f"{where}.transforms"): _grid(
-                _table(value, f"{where}.transforms.{key}"), method.defaults(), f"{where}.transforms.{key}", name
-            )
-            for key, value in under.items()
+            "title": (_text, _REQUIRED),
+            "paper": (partial(_one_of, names=PAPER_TABLES), None),
+            "datasets": (partial(_items, check=_dataset, least=1), _REQUIRED),
+            "transforms": (partial(_items, check=_transform), ()),
+            "methods": (_table, {}),
+            "baselines": (partial(_items, check=partial(_one_of, names=BASELINES)), ()),
+            "trials": (partial(_integer, least=1), 5),
+            "seed": (partial(_integer, least=0), 0),
+            "shuffle_rates": (partial(_items, check=_rate, least=1), (1.0,)),
+            "defaults": (_flag, True),
+            "screen": (_screen, {"trials": None, "keep": None}),
+            "notes": (partial(_items, check=_note), ()),
         },
     )
-    for grid in [made.grid, *(made.grid.updated(other) for other in made.under.values())]:
-        for setting in grid.settings():
-            for parameter, value in setting.items():
-                try:
-                    method.check({parameter: value})
-                except (TypeError, ValueError) as error:
-                    raise PlanError(f"{where}.{parameter}: {error}") from error
-    return made
+    transforms, screen = [transform.name for transform in fields["transforms"]], fields.pop("screen")
+    methods = tuple(_method(table, name, transforms) for name, table in fields.pop("methods").items())
+    if bool(methods) != bool(transforms):
+        raise PlanError("methods and transforms go together, but the plan has only one of them")
+    if not methods and not fields["baselines"]:
+        raise PlanError("nothing to run: add methods and transforms, or baselines")
+    if screen["trials"] is not None and screen["trials"] >= fields["trials"]:
+        raise PlanError(f"screen.trials = {screen['trials']}: must be less than trials = {fields['trials']}")
+    return Plan(name, text, methods=methods, screen_trials=screen["trials"], screen_keep=screen["keep"], **fields)
 
 
-def _grid(entry: Mapping[str, Any], known: Mapping[str, Any], where: str, owner: str) -> Grid:
-    for key, value in entry.items():
-        if key not in known:
-            raise PlanError(f"{where}.{key}: {owner} has no such parameter; it has {', '.join(known) or 'none'}")
-        values = value if isinstance(value, list) else [value]
-        if not values:
-            raise PlanError(f"{where}.{key}: the list of values is empty")
-        if len({repr(one) for one in values}) < len(values):
-            raise PlanError(f"{where}.{key}: a value is there twice in {values}")
-        for one in values:
-            if key == "n_latent" and not (_is_whole(one) or (isinstance(one, str) and _PER_CLUSTER.fullmatch(one))):
-                raise PlanError(f'{where}.{key} = {one!r}: expected a number, or one a cluster such as "4c"')
-    return Grid(
-        {key: value for key, value in entry.items() if not isinstance(value, list)},
-        {key: value for key, value in entry.items() if isinstance(value, list)},
+def _dataset(value: Any, where: str) -> PlannedData:
+    if isinstance(value, str):
+        value = {"name": value}
+    at_least_two = partial(_integer, least=2)
+    data = PlannedData(**_fields(value, where, {"name": (_text, _REQUIRED), "n_samples": (at_least_two, None)}))
+    if data.name in (".", "..") or "/" in data.name or "\\" in data.name:
+        raise PlanError(f"{where}.name = {data.name!r}: expected a name without a folder; pass the folder as --data")
+    if data.n_samples is not None and data.name != "digits":
+        raise PlanError(f"{where}.n_samples: only the embedded digits can be limited in number")
+    return data
+
+
+def _transform(value: Any, where: str) -> PlannedTransform:
+    if isinstance(value, str):
+        value = {"name": _one_of(value, where, TRANSFORM_NAMES)}
+    table = dict(_table(value, where))
+    name = _text(table.pop("name", None), f"{where}.name")
+    basis = _text(table.pop("basis", TRANSFORM_NAMES.get(name)), f"{where}.basis")
+    try:
+        transform = find_transform(basis)
+    except ValueError as error:
+        raise PlanError(f"{where}.basis: {error}") from error
+    return PlannedTransform(name, basis, _grid(table, where, f"the basis {basis}", transform.defaults))
+
+
+def _method(value: Any, name: str, transforms: Collection[str]) -> PlannedMethod:
+    where = f"methods.{name}"
+    method = METHODS[_one_of(name, "methods", METHODS)]
+    grid = partial(_grid, owner=name, known=method.defaults(), check=method.check)
+    table = dict(_table(value, where))
+    under = _table(table.pop("transforms", {}), f"{where}.transforms")
+    for transform in under:
+        _one_of(transform, f"{where}.transforms", transforms)
+    return PlannedMethod(
+        name, grid(table, where), {key: grid(value, f"{where}.transforms.{key}") for key, value in under.items()}
     )
 
 
-def resolved(parameters: Mapping[str, Any], n_clusters: int) -> dict[str, Any]:
-    """Return the parameters with numbers in the place of "4c".
-
-    Examples
-    --------
-    >>> resolved({"n_latent": "4c", "alpha": 0.1}, 7)
-    {'n_latent': 28, 'alpha': 0.1}
-    """
-    made = dict(parameters)
-    if isinstance(latent := made.get("n_latent"), str):
-        made["n_latent"] = int(latent[:-1]) * n_clusters
-    return made
-
-
-def _dataset(entry: Any, number: int) -> PlannedData:
-    where = f"datasets[{number}]"
-    if isinstance(entry, str):
-        entry = {"name": entry}
-    entry = _table(entry, where)
-    _known(entry, {"name", "n_samples"}, f"{where}.")
-    name = _string(entry, "name", f"{where}.")
-    if name in (".", "..") or "/" in name or "\\" in name:
-        raise PlanError(f"{where}.name = {name!r}: expected a name; its folder is an option of the command")
-    if "n_samples" in entry and name != "digits":
-        raise PlanError(f"{where}.n_samples: only the embedded digits can be cut")
-    return PlannedData(name, _whole(entry, "n_samples", None, 2, f"{where}.") if "n_samples" in entry else None)
+def _grid(
+    value: Any,
+    where: str,
+    owner: str,
+    known: Collection[str],
+    check: Callable[[dict[str, Any]], None] = lambda parameters: None,
+) -> Grid:
+    table = _table(value, where)
+    for name, given in table.items():
+        place, values = f"{where}.{name}", given if isinstance(given, list) else [given]
+        if name not in known:
+            raise PlanError(f"{place}: {owner} has no such parameter; it has {', '.join(known) or 'none'}")
+        if not values:
+            raise PlanError(f"{place}: the list of values is empty")
+        if len(set(map(repr, values))) < len(values):
+            raise PlanError(f"{place}: a value is listed twice in {values}")
+        for one in values:
+            try:
+                check({name: one})
+            except (TypeError, ValueError) as error:
+                raise PlanError(f"{place}: {error}") from error
+    tried = {name: given for name, given in table.items() if isinstance(given, list)}
+    return Grid({name: given for name, given in table.items() if name not in tried}, tried)
 
 
-def _note(entry: Any, number: int) -> Note:
-    where = f"notes[{number}]"
-    entry = _table(entry, where)
-    _known(entry, {"dataset", "method", "transform", "text"}, f"{where}.")
-    parts = {
-        key: _string(entry, key, f"{where}.") if key in entry else "" for key in ("dataset", "method", "transform")
-    }
-    return Note(**parts, text=_string(entry, "text", f"{where}."))
+def _screen(value: Any, where: str) -> dict[str, Any]:
+    one_or_more = (partial(_integer, least=1), _REQUIRED)
+    return _fields(value, where, {"trials": one_or_more, "keep": one_or_more})
 
 
-def _rates(read: Mapping[str, Any]) -> tuple[float, ...]:
-    rates = _list(read, "shuffle_rates") if "shuffle_rates" in read else [1.0]
-    for rate in rates:
-        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
-            raise PlanError(f"shuffle_rates: {rate!r} is not a number from 0 to 1")
-    _distinct([str(float(rate)) for rate in rates], "shuffle_rates")
-    return tuple(float(rate) for rate in rates)
+def _note(value: Any, where: str) -> Note:
+    places = dict.fromkeys(("dataset", "method", "transform"), (_text, ""))
+    return Note(**_fields(value, where, {"text": (_text, _REQUIRED), **places}))
 
 
-def _known(table: Mapping[str, Any], keys: set[str], prefix: str) -> None:
+# A check takes a value and its place in the plan, and returns the value as it is used or raises a PlanError.
+_Check = Callable[[Any, str], Any]
+_REQUIRED = object()
+
+
+def _fields(value: Any, where: str, checks: Mapping[str, tuple[_Check, Any]]) -> dict[str, Any]:
+    """Return the checked values of a table; `checks` holds the check and the default of every key."""
+    table, prefix = _table(value, where), f"{where}." if where else ""
     for key in table:
-        if key not in keys:
-            raise PlanError(f"{prefix}{key}: there is no such key; the keys are {', '.join(sorted(keys))}")
+        if key not in checks:
+            raise PlanError(f"{prefix}{key}: there is no such key; the keys are {', '.join(sorted(checks))}")
+    return {
+        key: check(table.get(key), f"{prefix}{key}") if key in table or default is _REQUIRED else default
+        for key, (check, default) in checks.items()
+    }
 
 
-def _list(read: Mapping[str, Any], key: str, default: list[Any] | None = None) -> list[Any]:
-    value = read.get(key, default)
-    if not isinstance(value, list) or (not value and default is None):
-        raise PlanError(f"{key}: expected a list" + ("" if key in read else "; it is missing"))
-    return value
+def _expect(condition: bool, value: Any, where: str, expected: str) -> None:
+    if value is None:  # TOML has no null
+        raise PlanError(f"{where} is missing: expected {expected}")
+    if not condition:
+        raise PlanError(f"{where} = {value!r}: expected {expected}")
 
 
 def _table(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise PlanError(f"{where} = {value!r}: expected a table")
-    return value
+    _expect(isinstance(value, dict), value, where, "a table")
+    return dict(value)
 
 
-def _string(table: Mapping[str, Any], key: str, prefix: str = "") -> str:
-    value = table.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise PlanError(f"{prefix}{key}: expected a text" + ("" if key in table else "; it is missing"))
-    return value
+def _text(value: Any, where: str) -> str:
+    _expect(isinstance(value, str) and bool(value.strip()), value, where, "a non-empty string")
+    return str(value)
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _flag(value: Any, where: str) -> bool:
+    _expect(isinstance(value, bool), value, where, "true or false")
+    return bool(value)
 
 
-def _whole(table: Mapping[str, Any], key: str, default: Any, least: int, prefix: str = "") -> int:
-    value = table.get(key, default)
-    if not _is_whole(value) or value < least:
-        raise PlanError(f"{prefix}{key} = {value!r}: expected a whole number from {least} on")
+def _integer(value: Any, where: str, least: int) -> int:
+    _expect(type(value) is int and value >= least, value, where, f"an integer of at least {least}")
     return int(value)
 
 
-def _choice(value: Any, known: Any, where: str) -> str:
-    if not isinstance(value, str) or value not in known:
-        raise PlanError(f"{where}: {value!r} is not known; known are {', '.join(sorted(known))}")
-    return value
+def _rate(value: Any, where: str) -> float:
+    _expect(type(value) in (int, float) and 0 <= value <= 1, value, where, "a number from 0 to 1")
+    return float(value)
 
 
-def _distinct(names: Sequence[str], where: str) -> None:
-    if twice := sorted({name for name in names if list(names).count(name) > 1}):
-        raise PlanError(f"{where}: {', '.join(twice)} is there twice")
+def _one_of(value: Any, where: str, names: Collection[str]) -> str:
+    _expect(isinstance(value, str) and value in names, value, where, f"one of {', '.join(sorted(names))}")
+    return str(value)
+
+
+def _items(value: Any, where: str, check: _Check, least: int = 0) -> tuple[Any, ...]:
+    """Return the checked items of a list; no two may have the same name or value."""
+    _expect(isinstance(value, list) and len(value) >= least, value, where, "a list" + " that is not empty" * least)
+    items = tuple(check(item, f"{where}[{i}]") for i, item in enumerate(value))
+    names = [getattr(item, "name", item) for item in items]
+    if repeated := [name for i, name in enumerate(names) if name in names[:i]]:
+        raise PlanError(f"{where}: {repeated[0]} is listed twice")
+    return items

@@ -1,4 +1,4 @@
-"""Writing what a file of results says: a page, CSV and LaTeX."""
+"""Write the report on a results file: an HTML page, CSV and LaTeX."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from .._files import check_target, writing
 from ._export import deviations_csv, figures_csv, latex, settings_csv
 from ._page import results_page
 from ._store import Store, StoreError
-from ._tables import PlanResults, read_results
+from ._tables import read_results
 
 
 def write_bench_report(results: str | Path, folder: str | Path, *, force: bool = False) -> list[Path]:
-    """Write a page, tables and lists about a file of results.
+    """Write an HTML page, CSV files and LaTeX tables for a results file.
 
     Parameters
     ----------
     results : str or path-like
-        The SQLite file that `run_plan` made; it may be unfinished, and is not changed.
+        The SQLite file that `run_plan` wrote. A run that is not finished can be reported, too.
     folder : str or path-like
-        Where to: ``index.html``, and for each plan ``PLAN.csv`` and ``PLAN.tex``; ``settings.csv`` and
-        ``deviations.csv`` for all. It is made if it is not there.
+        Folder for ``index.html``, ``settings.csv``, ``deviations.csv``, and ``PLAN.csv`` and ``PLAN.tex`` of every
+        plan. It is created if it does not exist.
     force : bool, default=False
-        Whether to replace files that are there.
+        Whether to overwrite existing files.
 
     Returns
     -------
     list of Path
-        The files.
+        The files written.
 
     Examples
     --------
@@ -53,8 +53,12 @@ def write_bench_report(results: str | Path, folder: str | Path, *, force: bool =
         rows = store.rows()
         plans = [read_results(stored, rows) for stored in store.plans()]
     if not plans:
-        raise StoreError(f"{results} holds no plan yet")
-    files = report_files(Path(results).name, plans)
+        raise StoreError(f"{results} holds no results: run a plan first")
+    files: dict[str, Callable[[], str]] = {}
+    for one in plans:
+        files |= {f"{one.plan.name}.csv": partial(figures_csv, one), f"{one.plan.name}.tex": partial(latex, one)}
+    files["settings.csv"], files["deviations.csv"] = partial(settings_csv, plans), partial(deviations_csv, plans)
+    files["index.html"] = partial(results_page, Path(results).name, plans)
     for name in files:
         check_target(folder / name, overwrite=force, make_folder=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,15 +66,3 @@ def write_bench_report(results: str | Path, folder: str | Path, *, force: bool =
         with writing(folder / name, overwrite=force) as place:
             place.write_text(make(), encoding="utf-8")
     return [folder / name for name in files]
-
-
-def report_files(source: str, plans: list[PlanResults]) -> dict[str, Callable[[], str]]:
-    """Return the name of every file of a report, and what makes its contents."""
-    made: dict[str, Callable[[], str]] = {}
-    for one in plans:
-        made[f"{one.plan.name}.csv"] = partial(figures_csv, one)
-        made[f"{one.plan.name}.tex"] = partial(latex, one)
-    made["settings.csv"] = lambda: settings_csv(plans)
-    made["deviations.csv"] = lambda: deviations_csv(plans)
-    made["index.html"] = lambda: results_page(source, plans)
-    return made

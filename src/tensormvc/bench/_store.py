@@ -1,4 +1,4 @@
-"""Results in one SQLite file, which several processes can work on, and which a killed one leaves in order."""
+"""Results in one SQLite file, which several processes can share and which survives a process being killed."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from ._cells import Job
 
 METRICS = ("ACC", "NMI", "Purity", "F-score", "ARI")
-# A claim whose holder has not been heard of for so many seconds is free again.
+# Seconds without a heartbeat after which a claim expires.
 LEASE = 60.0
 _HEARTBEAT = 5.0
 _BUSY_SECONDS = 120.0
-# What tells our files from those of others: "tmvc" in ASCII, and the version of the tables.
+# They mark a database as ours: "tmvc" in ASCII, and the version of the tables.
 _APPLICATION, _VERSION = 0x746D7663, 1
 _TABLES = """
 CREATE TABLE results (
@@ -43,7 +42,7 @@ CREATE TABLE plans (
 
 
 class StoreError(ValueError):
-    """A file that is not one of ours."""
+    """A file that is not a results file of this version."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +60,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Row:
-    """A result in the file."""
+    """A stored outcome, and the environment in which it was computed."""
 
-    key: str
     outcome: Outcome
-    finished: float
     environment: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """A plan in the file, with what was known of its data sets when it ran."""
+    """A plan, with the facts about its data sets at the time it ran."""
 
     name: str
     text: str
@@ -81,44 +78,44 @@ class StoredPlan:
 
 
 class Store:
-    """The file of results, opened for reading and writing.
+    """A results file, opened for reading and writing.
 
     Parameters
     ----------
     path : path
-        Where it is; it is made unless `must_exist`.
+        The SQLite file.
     must_exist : bool
-        Whether a missing file is an error.
+        Whether a missing file is an error; by default it is created.
     """
 
     def __init__(self, path: str | Path, *, must_exist: bool = False) -> None:
         self.path = Path(path)
         if must_exist and not self.path.is_file():
-            raise StoreError(f"{path}: there is no such file of results")
+            raise StoreError(f"{path}: there is no such results file")
         self.holder = uuid.uuid4().hex
         self._held: set[str] = set()
-        self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+        self._connection = self._connect()
         try:
             self._prepare()
-        except sqlite3.OperationalError:
+        except (StoreError, sqlite3.DatabaseError) as error:
             self._connection.close()
-            raise
-        except sqlite3.DatabaseError as error:
-            self._connection.close()
-            raise StoreError(f"{path} is not a file of results: {error}") from error
-        except StoreError:
-            self._connection.close()
-            raise
+            if isinstance(error, StoreError | sqlite3.OperationalError):
+                raise
+            raise StoreError(f"{path} is not a results file: {error}") from error
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+
+    def _pragma(self, name: str) -> Any:
+        return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
 
     def _prepare(self) -> None:
         self._connection.execute("PRAGMA synchronous = FULL")
         self._use_wal()
         with self._transaction() as connection:
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            application, version = self._pragma("application_id"), self._pragma("user_version")
             empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if empty and not application:
                 for statement in filter(str.strip, _TABLES.split(";")):
@@ -128,17 +125,17 @@ class Store:
             elif application != _APPLICATION:
                 raise StoreError(f"{self.path} is a database of another program")
             elif version != _VERSION:
-                raise StoreError(f"{self.path} has tables of version {version}; this program knows {_VERSION}")
+                raise StoreError(f"{self.path} has version {version}; this version of tensormvc reads {_VERSION}")
 
     def _use_wal(self) -> None:
-        """Let readers and a writer work at once; two that switch at the same time get in each other's way."""
+        """Switch to the journal mode in which readers do not block a writer; a database of others is left as it is.
+
+        Two processes that switch at the same time see the database locked, whatever their timeout: hence the loop.
+        """
         end = time.monotonic() + _BUSY_SECONDS
         while True:
             try:
-                if self._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
-                    return
-                # A database of others is left as it is.
-                if self._connection.execute("PRAGMA application_id").fetchone()[0] not in (0, _APPLICATION):
+                if self._pragma("journal_mode") == "wal" or self._pragma("application_id") not in (0, _APPLICATION):
                     return
                 self._connection.execute("PRAGMA journal_mode = WAL")
             except sqlite3.OperationalError as error:
@@ -149,13 +146,11 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Give back what is claimed and close the file."""
+        """Release all claims and close the file."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -175,77 +170,68 @@ class Store:
         self._connection.execute("COMMIT")
 
     def save_plan(self, plan: StoredPlan) -> None:
-        """Note a plan, for the report; one of the same name is replaced."""
+        """Store a plan for the report; it replaces one of the same name."""
         row = (plan.name, plan.text, plan.seed, json.dumps(plan.datasets), plan.command, time.time())
         with self._transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def plans(self) -> list[StoredPlan]:
-        """Return the plans in the order of their names."""
+        """Return the plans, sorted by name."""
         rows = self._connection.execute("SELECT name, text, seed, datasets, command FROM plans ORDER BY name")
         return [StoredPlan(name, text, seed, json.loads(data), command) for name, text, seed, data, command in rows]
 
     def rows(self) -> dict[str, Row]:
         """Return all results by key."""
-        columns = ", ".join(f'"{name}"' for name in METRICS)
-        selected = self._connection.execute(
-            "SELECT key, n_iter, converged, warnings, error, seconds, transform_seconds, finished, environment,"
-            f" {columns} FROM results"
-        )
-        found = {}
-        for key, n_iter, converged, warned, error, seconds, of_transform, finished, environment, *values in selected:
+        cursor = self._connection.execute("SELECT * FROM results")
+        columns = [column for column, *_ in cursor.description]
+        results = {}
+        for values in cursor:
+            row = dict(zip(columns, values, strict=True))
             outcome = Outcome(
-                metrics=dict(zip(METRICS, values, strict=True)) if error is None else None,
-                seconds=seconds,
-                transform_seconds=of_transform,
-                n_iter=n_iter,
-                converged=None if converged is None else bool(converged),
-                warnings=tuple(json.loads(warned)),
-                error=error,
+                metrics={name: row[name] for name in METRICS} if row["error"] is None else None,
+                converged=None if row["converged"] is None else bool(row["converged"]),
+                warnings=tuple(json.loads(row["warnings"])),
+                **{name: row[name] for name in ("seconds", "transform_seconds", "n_iter", "error")},
             )
-            found[key] = Row(key, outcome, finished, json.loads(environment))
-        return found
+            results[row["key"]] = Row(outcome, json.loads(row["environment"]))
+        return results
 
     def accuracies(self) -> dict[str, float]:
-        """Return the accuracy of every fit that did not fail."""
+        """Return the accuracy of every successful fit by key."""
         return dict(self._connection.execute("SELECT key, ACC FROM results WHERE status = 'done'").fetchall())
 
     def seconds(self) -> dict[str, float]:
-        """Return how long every fit took that did not fail."""
+        """Return the duration of every successful fit by key."""
         return dict(self._connection.execute("SELECT key, seconds FROM results WHERE status = 'done'").fetchall())
 
-    def n_at_work(self) -> int:
-        """Return how many fits are under way."""
-        return len(self._live(time.time()))
+    def n_running(self) -> int:
+        """Return the number of fits that are running now, in any process."""
+        return len(self._live())
 
     def finished(self, *, retry_before: float = 0.0) -> set[str]:
-        """Return the keys of the results, without failures before that time, which are to be tried again."""
-        rows = self._connection.execute(
-            "SELECT key FROM results WHERE status = 'done' OR finished >= ?", (retry_before,)
-        )
-        return {key for (key,) in rows}
+        """Return the keys of all results, without the failures before a time, which are to be run again."""
+        query = "SELECT key FROM results WHERE status = 'done' OR finished >= ?"
+        return {key for (key,) in self._connection.execute(query, (retry_before,))}
 
     def claim(self, jobs: Sequence[Job], *, retry_before: float = 0.0) -> Job | None:
-        """Take the first fit that nobody has done or is doing; None if there is none at the moment."""
+        """Claim the first fit that is neither finished nor claimed; None if there is none at the moment."""
         with self._transaction() as connection:
-            now = time.time()
-            taken = self.finished(retry_before=retry_before) | self._live(now)
+            taken = self.finished(retry_before=retry_before) | self._live()
             free = next((job for job in jobs if job.key not in taken), None)
             if free is None:
                 return None
-            row = (free.key, self.holder, socket.gethostname(), os.getpid(), now)
+            row = (free.key, self.holder, socket.gethostname(), os.getpid(), time.time())
             connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)", row)
-        with self._lock:
-            self._held.add(free.key)
+        self._held.add(free.key)
         if self._thread is None:
             self._thread = threading.Thread(target=self._beat, daemon=True)
             self._thread.start()
         return free
 
-    def _live(self, now: float) -> set[str]:
-        """Return the claims of those who are still there."""
+    def _live(self) -> set[str]:
+        """Return the claims whose processes are still running, as far as can be told."""
         rows = self._connection.execute("SELECT key, host, process, heartbeat FROM claims").fetchall()
-        here = socket.gethostname()
+        now, here = time.time(), socket.gethostname()
         return {
             key
             for key, host, process, heartbeat in rows
@@ -253,35 +239,30 @@ class Store:
         }
 
     def finish(self, job: Job, outcome: Outcome, environment: Mapping[str, Any]) -> bool:
-        """Store how a fit ended and give its claim back, in one transaction; False if others have taken it over."""
-        values = [None] * len(METRICS) if outcome.metrics is None else [outcome.metrics[name] for name in METRICS]
+        """Store an outcome and release its claim in one transaction; False if another process has taken the claim."""
+        metrics = outcome.metrics or dict.fromkeys(METRICS)
         row = (
             *(job.key, json.dumps(job.description, sort_keys=True), "done" if outcome.error is None else "failed"),
-            *values,
+            *(metrics[name] for name in METRICS),
             *(outcome.n_iter, outcome.converged, json.dumps(outcome.warnings), outcome.error),
             *(outcome.seconds, outcome.transform_seconds, time.time(), json.dumps(environment, sort_keys=True)),
         )
         with self._transaction() as connection:
-            ours = (job.key, self.holder)
-            mine = connection.execute("DELETE FROM claims WHERE key = ? AND holder = ?", ours).rowcount == 1
-            if mine:
+            released = connection.execute(
+                "DELETE FROM claims WHERE key = ? AND holder = ?", (job.key, self.holder)
+            ).rowcount
+            if released:
                 places = ", ".join("?" * len(row))
                 connection.execute(f"INSERT OR REPLACE INTO results VALUES ({places})", row)
-        with self._lock:
-            self._held.discard(job.key)
-        return mine
+        self._held.discard(job.key)
+        return bool(released)
 
     def _beat(self) -> None:
-        """Say, from time to time, that the holder of the claims is still there."""
-        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
-        try:
+        """Renew the claims from time to time, so that other processes respect them."""
+        with closing(self._connect()) as connection:
             while not self._stop.wait(_HEARTBEAT):
-                with self._lock:
-                    busy = bool(self._held)
-                if busy:
+                if self._held:
                     connection.execute("UPDATE claims SET heartbeat = ? WHERE holder = ?", (time.time(), self.holder))
-        finally:
-            connection.close()
 
 
 def _is_alive(process: int) -> bool:
@@ -292,8 +273,3 @@ def _is_alive(process: int) -> bool:
     except PermissionError:
         pass
     return True
-
-
-def count_keys(jobs: Iterable[Job], keys: set[str]) -> int:
-    """Return how many of the fits are among the keys."""
-    return sum(job.key in keys for job in jobs)

@@ -12,7 +12,6 @@ from ._screen import progress
 if TYPE_CHECKING:
     from ..datasets import Dataset
 
-_ORDER_DEPENDENT = ("fft", "dct", "haar", "random")
 # At most this many cluster sizes are printed.
 _LISTED_SIZES = 30
 
@@ -53,7 +52,7 @@ def choices(estimator: Any, data: Dataset, choice: Choice) -> dict[str, dict[str
     if "basis" not in estimator.get_params():
         return chosen
     basis, why = estimator.basis, "as requested"
-    if basis in _ORDER_DEPENDENT:
+    if not (estimator.basis_.adapts_to_data or basis == "fft-view"):
         why = "as requested; the result depends on the order of the rows"
     elif basis == "auto":
         basis = "agft" if type(estimator.basis_).__name__ == "AGFT" else "gft-sum"

@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
+from .._registry import BASIS_NAMES, METHODS, load
 from ._outcome import usage_error, working_on_data
 from ._screen import progress
 
 if TYPE_CHECKING:
     from ..datasets import Dataset
 
-Method = Literal["auto", "estmc", "asretr", "tsvdmvc", "tlspnm", "tlrlf4mvc", "gmc"]
-BasisName = Literal["auto", "gft-sum", "gft-sim", "gft", "gft-gmc", "agft", "fft", "fft-view", "dct", "haar", "random"]
+    Method = str
+    BasisName = str
+else:
+    Method = Literal["auto", *METHODS]
+    BasisName = Literal["auto", *BASIS_NAMES]
+
 # Parameters of the estimators that have an option of their own.
 _OWN_OPTIONS = {"n_clusters": "-k", "basis": "--basis", "random_state": "--seed"}
 _FILE = "A .mat, .npz, .h5mu, .h5ad, .h5, .csv or .parquet file, or a folder with one CSV or Parquet file per view."
@@ -108,15 +113,16 @@ class Choice:
 
     def estimator(self) -> Any:
         """Return the estimator that the options describe."""
-        from .. import MultiViewClustering, methods
+        from .. import MultiViewClustering
 
         if self.clusters is None and self.used_method != "auto":
             raise usage_error(
                 "pass -k N, the number of clusters; only --method auto estimates it. Known classes in the file are "
                 "never used for that, only to evaluate the result."
             )
-        classes = {name.lower(): getattr(methods, name) for name in methods.__all__} | {"auto": MultiViewClustering}
-        estimator = classes[self.used_method](n_clusters=self.clusters or "auto")
+        method = self.used_method
+        estimator_class = MultiViewClustering if method == "auto" else load(METHODS[method])
+        estimator = estimator_class(n_clusters=self.clusters or "auto")
         known = estimator.get_params()
         if "random_state" in known:
             estimator.set_params(random_state=self.seed)

@@ -1,4 +1,4 @@
-"""The error of the loaders, and the limits that are checked before memory is used."""
+"""Errors of the loaders, and the memory limit that is checked before anything is allocated."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 from .._files import StrPath
 from ..backend import available_memory
 
-# Deflate cannot shrink anything by more than this factor, so a greater one is a false declaration.
+# Deflate cannot compress by more than this factor, so a larger one is a false declaration.
 MAX_DEFLATE_RATIO = 1032
-# Cells in cells, groups in groups: deeper is a cycle or an attack.
+# Cells within cells or groups within groups: anything deeper is a cycle or an attack.
 MAX_DEPTH = 16
 
 
 class DataError(ValueError):
-    """A file or folder does not hold views that can be loaded.
+    """A file or folder cannot be loaded as views.
 
     Parameters
     ----------
     message : str
-        The file, what was found in it, and what to do.
+        The file, the problem and the remedy.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class DataError(ValueError):
     >>> tm.datasets.load_views("nowhere.mat")
     Traceback (most recent call last):
     ...
-    tensormvc.datasets...: nowhere.mat: there is no such file or folder
+    tensormvc.datasets...: nowhere.mat: no such file or folder
     """
 
     def __init__(self, message: str) -> None:
@@ -38,24 +38,23 @@ class DataError(ValueError):
 
 
 class LayoutError(DataError):
-    """A file can be read, but a parameter of the loader must say what in it are views, labels or samples."""
+    """A file can be read, but a parameter of the loader must say which of its contents are views, labels or samples."""
 
 
 class MissingDataError(DataError, FileNotFoundError):
-    """There is no file or folder of this name."""
+    """The file or folder does not exist."""
 
-    # FileNotFoundError formats its arguments as an error number and a text.
+    # FileNotFoundError would format its arguments as an error number and a text.
     __str__ = ValueError.__str__
-    # What is found first, by the order of the bases, is ValueError's, which cannot make one. Only who calls it by name
-    # would notice: Dask does, to pickle exceptions with their tracebacks.
+    # ValueError.__new__, the first in the order of the bases, rejects this class; Dask calls it to pickle exceptions.
     __new__ = FileNotFoundError.__new__  # type: ignore[assignment]
 
 
 @contextmanager
 def reading(path: StrPath) -> Iterator[None]:
-    """Turn whatever a reader raises on a damaged file into a `DataError` that names the file.
+    """Turn any exception that a damaged file causes into a `DataError` that names the file.
 
-    A missing extra and a lack of memory are no fault of the file and pass through.
+    A missing optional dependency and a lack of memory are not the file's fault and pass through.
     """
     try:
         yield
@@ -72,9 +71,9 @@ def reading(path: StrPath) -> Iterator[None]:
 
 
 class Budget:
-    """Memory that the contents of one file may take: half of what is available.
+    """Memory that the contents of one file may use: half of what is available.
 
-    Every declared size is taken from it before the bytes are read.
+    Every declared size is counted before the bytes are read.
     """
 
     def __init__(self) -> None:
@@ -82,17 +81,17 @@ class Budget:
         self.taken = 0
 
     def take(self, n_bytes: int, what: str) -> None:
-        """Count `n_bytes`, or refuse them."""
+        """Count `n_bytes` for `what`, or raise a `DataError` if the file would then exceed the limit."""
         self.taken += n_bytes
         if n_bytes < 0 or self.taken > self.limit:
             raise DataError(
-                f"{what} declares {n_bytes:,} bytes, with which the file would take {self.taken:,}; "
-                f"the limit is half of the available memory, {self.limit:,}"
+                f"{what} declares {n_bytes:,} bytes, which brings the file to {self.taken:,}, "
+                f"but the limit is half of the available memory ({self.limit:,} bytes)"
             )
 
 
 def require(module: str, what: str, extra: str = "io") -> Any:
-    """Import a module of an extra; its absence says how to install it."""
+    """Import a module of an optional dependency, or say how to install it."""
     try:
         return import_module(module)
     except ImportError as error:

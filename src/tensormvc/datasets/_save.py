@@ -1,8 +1,8 @@
-"""Views written to files that `load_views` and other programs read."""
+"""Views written to files, for `load_views` and for other programs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,32 +13,31 @@ import scipy.sparse
 from .._files import StrPath, writing
 from ..backend import is_sparse
 from ._errors import DataError, require
-from ._lazy import RowSource
-from ._shuffle import as_named_views
+from ._inputs import as_matrix, as_named_views, common_length
 
-# The size of a variable is a signed 32-bit number for some readers.
+# Some readers take the size of a variable for a signed 32-bit integer.
 _MAT_BYTES = 2**31 - 2**20
 _ROW_GROUP_BYTES = 8 * 2**20
 
 
 def save_views(path: StrPath, views: Any, y: Any = None, *, overwrite: bool = False) -> None:
-    """Save views, and labels if there are any, so that `load_views` gives them back.
+    """Save views, and labels if there are any, in a form that `load_views` reads.
 
-    The ending of the path is the format: ``.npz`` (names ``X1``, ``X2``, …, ``y``), ``.mat`` (a cell ``X`` with
-    samples in rows, and ``Y``), none or ``.parquet`` (a folder with ``view_1.parquet``, …, ``labels.parquet``). A file
-    appears complete or not at all.
+    The ending of the path is the format: ``.npz`` (arrays ``X0``, ``X1``, …, ``y``), ``.mat`` (a cell ``X`` with
+    samples in rows, and ``Y``), none or ``.parquet`` (a folder with ``view_0.parquet``, …, ``labels.parquet``). The
+    file appears complete or not at all.
 
     Parameters
     ----------
     path : str or path-like
-        Where to write.
+        The file or folder to write.
     views : list, tuple or dict of (n_samples, n_features_v), or one array
-        The views: arrays, sparse arrays, DataFrames or views on disk. MATLAB keeps sparse ones as float64, Parquet as
-        dense.
+        The views: arrays, sparse arrays, DataFrames or views on disk. Sparse views are stored in float64 in MATLAB
+        files, and as dense views in Parquet files.
     y : array of shape (n_samples,), optional
-        Labels, whole numbers or texts.
+        Labels, integers or text.
     overwrite : bool, default=False
-        Whether to replace what is there; otherwise that is an error.
+        Whether to replace an existing file or folder, which is an error otherwise.
 
     Examples
     --------
@@ -52,58 +51,33 @@ def save_views(path: StrPath, views: Any, y: Any = None, *, overwrite: bool = Fa
     ([(50, 64), (50, 32), (50, 40), (50, 46)], True)
     """
     target = Path(path)
-    plain = [_plain(view) for view in as_named_views(views).values()]
+    matrices = {name: as_matrix(view) for name, view in as_named_views(views).items()}
+    for view in matrices.values():
+        if len(view.shape) != 2 or view.dtype.kind not in "biuf" or 0 in view.shape:
+            raise ValueError(f"a view must be a matrix of real numbers, got {view.dtype} of shape {view.shape}")
     labels = None if y is None else np.asarray(y)
     if labels is not None and (labels.ndim != 1 or labels.dtype.kind not in "biufUSO"):
-        raise ValueError(f"y must be a vector of whole numbers or texts, got {labels.dtype} of shape {labels.shape}")
-    lengths = {view.shape[0] for view in plain} | (set() if labels is None else {len(labels)})
-    if len(lengths) != 1:
-        raise ValueError(f"views and labels must have the same number of samples, got {sorted(lengths)}")
+        raise ValueError(f"y must be a vector of integers or text, got {labels.dtype} of shape {labels.shape}")
+    common_length(matrices, labels)
     if labels is not None and labels.dtype.kind in "SO":
         labels = labels.astype(str)
-    writers: dict[str, Callable[[Path, list[Any], np.ndarray | None], None]] = {
-        ".npz": _write_npz,
-        ".mat": _write_mat,
-        "": _write_parquet,
-        ".parquet": _write_parquet,
-    }
     ending = target.suffix.lower()
+    writers = {".npz": _write_npz, ".mat": _write_mat, "": _write_parquet, ".parquet": _write_parquet}
     if ending not in writers:
         raise ValueError(f"the ending must be .npz, .mat, or none or .parquet for a folder of Parquet files: {target}")
     if target.exists() and not overwrite:
-        raise FileExistsError(f"{target} is there already: pass overwrite=True to replace it")
-    folder = ending in ("", ".parquet")
-    if folder and target.is_dir():
-        _check_folder(target)
-    with writing(target, overwrite=overwrite, folder=folder) as place:
-        writers[ending](place, plain, labels)
-
-
-def _plain(view: Any) -> Any:
-    if isinstance(view, RowSource):
-        return view
-    if is_sparse(view):
-        return scipy.sparse.csr_array(view)
-    array = view.to_numpy() if hasattr(view, "to_numpy") else np.asarray(view)
-    if array.ndim != 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
-        raise ValueError(f"a view must be a matrix of real numbers, got {array.dtype} of shape {array.shape}")
-    return array
-
-
-def _check_folder(target: Path) -> None:
-    """Refuse to replace a folder with anything in it that `save_views` did not write."""
-    others = [p.name for p in target.iterdir() if not (p.suffix == ".parquet" and _is_ours(p.stem))]
-    if others:
-        raise FileExistsError(f"{target} also holds {others[0]}, which save_views did not write")
-
-
-def _is_ours(stem: str) -> bool:
-    return stem == "labels" or (stem.startswith("view_") and stem[5:].isdigit())
+        raise FileExistsError(f"{target} exists already: pass overwrite=True to replace it")
+    is_folder = ending in ("", ".parquet")
+    for file in target.iterdir() if is_folder and target.is_dir() else ():
+        if not re.fullmatch(r"(labels|view_\d+)\.parquet", file.name):
+            raise FileExistsError(f"{target} also holds {file.name}, which save_views did not write: remove it first")
+    with writing(target, overwrite=overwrite, folder=is_folder) as place:
+        writers[ending](place, list(matrices.values()), labels)
 
 
 def _write_npz(place: Path, views: list[Any], y: np.ndarray | None) -> None:
     arrays: dict[str, Any] = {"samples": np.array("rows")}
-    for number, view in enumerate(views, 1):
+    for number, view in enumerate(views):
         if is_sparse(view):
             arrays |= {f"X{number}_{part}": getattr(view, part) for part in ("data", "indices", "indptr")}
             arrays |= {f"X{number}_shape": np.array(view.shape), f"X{number}_format": np.array("csr")}
@@ -117,7 +91,7 @@ def _write_npz(place: Path, views: list[Any], y: np.ndarray | None) -> None:
 def _write_mat(place: Path, views: list[Any], y: np.ndarray | None) -> None:
     size = sum(12 * view.nnz if is_sparse(view) else view.nbytes for view in views)
     if size > _MAT_BYTES:
-        raise DataError(f"{place.name}: {size:,} bytes are too many for a .mat file: save as a folder of Parquet files")
+        raise DataError(f"{place.name}: {size:,} bytes do not fit into a .mat file: save a folder of Parquet files")
     cell = np.empty((1, len(views)), dtype=object)
     for number, view in enumerate(views):
         if is_sparse(view):
@@ -135,7 +109,7 @@ def _write_mat(place: Path, views: list[Any], y: np.ndarray | None) -> None:
 def _write_parquet(place: Path, views: list[Any], y: np.ndarray | None) -> None:
     arrow = require("pyarrow", "writing Parquet files")
     parquet = require("pyarrow.parquet", "writing Parquet files")
-    for number, view in enumerate(views, 1):
+    for number, view in enumerate(views):
         names = [f"f{i}" for i in range(view.shape[1])]
         schema = arrow.schema([(name, arrow.from_numpy_dtype(view.dtype.newbyteorder("="))) for name in names])
         step = max(1, _ROW_GROUP_BYTES // max(1, view.shape[1] * view.dtype.itemsize))

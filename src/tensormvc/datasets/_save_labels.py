@@ -1,4 +1,4 @@
-"""Labels written beside the names of the samples, as a table or into the file that they describe."""
+"""Labels written with the sample ids, as a table or into a copy of the file that was clustered."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._files import StrPath, is_special, writing
-from ._errors import DataError, reading, require
-from ._hdf5 import HDF5Reader
-from ._tables import PARQUET
+from ._errors import reading, require
+from .readers._anndata import index_column, words
+from .readers._hdf5 import HDF5Reader
+from .readers._table import PARQUET
 
 _TEXT = {".csv": ",", ".tsv": "\t"}
 _ANNOTATED = (".h5mu", ".h5ad")
@@ -31,7 +32,7 @@ def save_labels(
     source: StrPath | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Save the labels of a clustering with the ids of the samples.
+    """Save the labels of a clustering together with the sample ids.
 
     The ending of the path is the format: ``.csv``, ``.tsv`` or ``.parquet`` (columns ``sample`` and `column`), or
     ``.h5mu`` or ``.h5ad``: a copy of `source` with a categorical column in its ``obs``, in which samples that were not
@@ -40,17 +41,17 @@ def save_labels(
     Parameters
     ----------
     path : str or path-like
-        Where to write; for ``.h5mu`` and ``.h5ad`` it may be `source` itself.
+        The file to write; for ``.h5mu`` and ``.h5ad`` it may be `source` itself.
     labels : array of int of shape (n_samples,)
         The clusters.
     sample_ids : array of shape (n_samples,), optional
-        Names of the samples; the numbers of the rows, from 0 on, by default.
+        Ids of the samples; by default the row numbers, from 0.
     column : str, default="cluster"
         Name of the column.
     source : str or path-like, optional
         The ``.h5mu`` or ``.h5ad`` file that the samples come from.
     overwrite : bool, default=False
-        Whether to replace a file, or a column, that is there; otherwise that is an error.
+        Whether to replace an existing file or column, which is an error otherwise.
 
     Examples
     --------
@@ -68,10 +69,10 @@ def save_labels(
     ending, obs = check_labels_target(target, source, column, overwrite=overwrite)
     values = np.asarray(labels)
     if values.ndim != 1 or values.dtype.kind not in "iu":
-        raise ValueError(f"labels must be a vector of whole numbers, got {values.dtype} of shape {values.shape}")
+        raise ValueError(f"labels must be a vector of integers, got {values.dtype} of shape {values.shape}")
     ids = np.arange(len(values)) if sample_ids is None else np.asarray(sample_ids)
     if ids.shape != values.shape:
-        raise ValueError(f"there are {len(values)} labels for {len(ids)} sample ids")
+        raise ValueError(f"there are {len(values)} labels for {len(ids)} sample ids: pass one id per label")
     with writing(target, overwrite=overwrite) as place:
         if ending in _TEXT:
             with open(place, "w", encoding="utf-8", newline="") as stream:
@@ -86,22 +87,19 @@ def save_labels(
 def check_labels_target(
     path: StrPath, source: StrPath | None, column: str, *, overwrite: bool
 ) -> tuple[str, tuple[list[str], list[str]] | None]:
-    """Return the ending that tells the format, and the samples and columns of ``obs`` where the labels go there.
-
-    A path or a column that cannot be written is refused.
-    """
+    """Refuse a path or column that cannot be written; return the ending, and samples and columns of an ``obs``."""
     ending = ".csv" if is_special(path) else os.path.splitext(path)[1].lower()
     if ending in _ANNOTATED:
         if source is None or os.path.splitext(source)[1].lower() != ending:
             raise ValueError(
-                f"{path} is written as a copy of a {ending} file with the labels in its obs, and the samples do not "
-                f"come from one: choose .csv or .parquet"
+                f"{path} would be a copy of a {ending} file with the labels in its obs, but the samples do not come "
+                f"from one: choose .csv or .parquet"
             )
         return ending, _obs_of(source, column, overwrite)
     if ending not in _TEXT and ending not in PARQUET:
-        raise ValueError(f"{path}: labels are written to .csv, .tsv, .parquet, .h5mu or .h5ad")
+        raise ValueError(f"{path}: labels can be written to .csv, .tsv, .parquet, .h5mu or .h5ad")
     if column == _IDS:
-        raise ValueError(f"the column {_IDS!r} holds the ids of the samples: choose another name for the labels")
+        raise ValueError(f"the column {_IDS!r} holds the sample ids: choose another name for the labels")
     if ending in PARQUET:
         require("pyarrow", _WRITING_PARQUET)
     return ending, None
@@ -123,28 +121,22 @@ def _write_parquet(place: Path, ids: NDArray[Any], labels: NDArray[Any], column:
 def _obs_of(source: StrPath, column: str, overwrite: bool) -> tuple[list[str], list[str]]:
     """Return the names of the samples and of the columns in the table ``obs`` of an AnnData or MuData file."""
     with reading(source), HDF5Reader(os.fspath(source)) as reader:
-        obs = reader.children(reader.file).get("obs")
-        if obs is None or reader.is_dataset(obs):
-            raise DataError("it has no table obs")
-        parts = reader.children(obs)
-        key = str(reader.attribute(obs, "_index") or "_index")
-        if key not in parts or not reader.is_dataset(parts[key]):
-            raise DataError("its obs has no index")
-        names = reader.text(parts[key]).astype(str).tolist()
-        order = reader.attribute(obs, "column-order")
-        columns = [] if order is None else [str(name) for name in np.atleast_1d(order)]
-        taken = set(obs)
+        obs: Any = reader.children(reader.file).get("obs")
+        index = index_column(reader, obs, "the file")
+        names = reader.text(index).astype(str).tolist()
+        columns = words(reader.attribute(obs, "column-order"))
+        key, taken = index.name.rpartition("/")[2], set(obs)
     if "/" in column or column in ("", key):
-        raise ValueError(f"{column!r} cannot be the name of a column of obs")
+        raise ValueError(f"{column!r} cannot be the name of a column of obs: choose another")
     if column in taken and not overwrite:
-        raise FileExistsError(f"{source} has a column {column!r} in obs already")
+        raise FileExistsError(f"{source} already has a column {column!r} in obs: choose another name, or overwrite it")
     return names, columns
 
 
 def _put_column(
     place: Path, obs: tuple[list[str], list[str]], ids: NDArray[Any], labels: NDArray[Any], column: str
 ) -> None:
-    """Add a categorical column to the table ``obs`` in the way of the format of AnnData."""
+    """Add a categorical column to the table ``obs``, encoded as AnnData does."""
     h5py = require("h5py", "writing .h5mu and .h5ad files")
     names, columns = obs
     label_of = dict(zip(ids.tolist(), labels.tolist(), strict=True))

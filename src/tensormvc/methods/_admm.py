@@ -1,4 +1,4 @@
-"""The one loop that every method runs in: penalties, stop rule, history, callback."""
+"""The loop that every method runs in: penalty parameters, stopping rule, history, callback."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-# Rounds at the caps of the penalties without a better residual, after which single precision has nothing more to give.
+# Rounds at the caps of the penalties without a smaller residual after which single precision can do no better.
 _PATIENCE = 5
 
 
 @dataclass(frozen=True)
 class Record:
-    """What one round of a fit did.
+    """Record of one round of a fit.
 
     Attributes
     ----------
     iteration : int
-        Number of the round, from 1 on.
+        Number of the round, from 1.
     residuals : dict of str to float
-        What the stop rule looks at, and what else the method reports.
+        Residuals of the stopping rule, and others that the method reports.
     penalties : dict of str to float
         Penalty parameters that the round used.
     objective : float or None
-        Value of the objective, where it is defined.
+        Value of the objective at the split variables.
     seconds : float
         Duration of the round.
     """
@@ -35,6 +35,17 @@ class Record:
     penalties: dict[str, float]
     objective: float | None
     seconds: float
+
+
+class PenaltySchedule(Protocol):
+    """Penalty parameters of the ADMM, and how they grow."""
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The parameters of the next round."""
+
+    def advance(self, residuals: Mapping[str, float]) -> None:
+        """Go to the parameters of the next round."""
 
 
 @dataclass
@@ -53,16 +64,16 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Step:
-    """What a solver says of the round that it has just done.
+    """The outcome of one round.
 
     Attributes
     ----------
     residuals : dict of str to float
-        For the history.
+        Residuals by name, for the history.
     stop : float
-        What must fall below the tolerance.
+        The fit has converged when this is below the tolerance.
     objective : float, optional
-        For the history.
+        Value of the objective at the split variables, without the terms of the multipliers.
     """
 
     residuals: dict[str, float]
@@ -72,7 +83,7 @@ class Step:
 
 @dataclass
 class Run:
-    """How a fit went."""
+    """The history of a fit."""
 
     history: list[Record] = field(default_factory=list)
     converged: bool = False
@@ -85,7 +96,7 @@ class Run:
 
 def run_admm(
     step: Callable[[dict[str, float]], Step],
-    schedule: Any,
+    schedule: PenaltySchedule,
     *,
     max_iter: int,
     tol: float,
@@ -100,21 +111,21 @@ def run_admm(
     ----------
     step : function of the penalties
         Does one round and returns a `Step`.
-    schedule : object with `values` and `advance(residuals)`
+    schedule : PenaltySchedule
         The penalty parameters.
     max_iter : int
-        Most rounds.
+        Maximum number of rounds.
     tol : float
         Stop when the round's `stop` is below this.
     single_precision : bool, default=False
-        Whether to stop, too, when the penalties are at their caps and `stop` no longer falls: rounding may forbid
-        reaching `tol`.
-    callback : function of a `Record`, optional
-        Called after every round; a true answer ends the fit.
+        Whether to stop also when the penalties are at their caps and `stop` no longer falls: rounding may make `tol`
+        out of reach.
+    callback : callable, optional
+        Called with the `Record` of every round; returning True ends the fit.
     verbose : int, default=0
-        1 prints a line a round.
+        1 prints one line per round.
     name : str
-        What the lines begin with.
+        Name of the method, for messages.
 
     Returns
     -------
@@ -130,8 +141,8 @@ def run_admm(
         run.history.append(record)
         if not all(map(math.isfinite, done.residuals.values())) or not math.isfinite(done.stop):
             raise FloatingPointError(
-                f"{name}: round {iteration} is not finite ({done.residuals}); no labels are made of it. "
-                "Look for extreme values in the views, or try other parameters"
+                f"{name}: round {iteration} is not finite ({done.residuals}), so there are no labels; "
+                "check the views for extreme values, or try other parameters"
             )
         if verbose:
             residuals = "  ".join(f"{key} {value:.2e}" for key, value in done.residuals.items())

@@ -1,145 +1,111 @@
-"""Representation by orthonormal anchors, X_v = Z_v A_v + E_v: what ASR-ETR and ESTMC share.
+"""Representation by orthonormal anchors, the family of ASR-ETR and ESTMC.
 
-Z_v is n × l, A_v is l × d_v with orthonormal rows (for l > d_v: orthonormal columns, the surplus rows zero). The
-n × l × m tensor of all Z_v is made low-rank under a basis. Rows meet only in the transform and in the l × d_v products
-that update the anchors.
+With the samples X_v (n × d_v) of view v at unit length, and 𝒵 (n × l × m) the tensor of their representations Z_v (n ×
+l):
+
+    min   Σ_k w_k Σ_i ψ(σ_i(𝒵̄_k)) + α ‖[E_1 … E_m]‖_{2,1} + γ Σ_v ‖Z_v‖²
+    s.t.  X_v = Z_v A_v + E_v,   A_v A_vᵀ = I
+
+where 𝒵̄_k are the slices of 𝒵 under the basis and ψ the penalty. ADMM splits 𝒵 = 𝒥, with multipliers Y_v and 𝒲 and
+penalty parameters μ and ρ. `round` has the updates in order; rows meet only in the transform and in the l × d_v
+products that update the anchors A_v.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..backend import (
-    Array,
-    contiguous,
-    in_double,
-    inner,
-    is_sparse,
-    leading_eigenpairs,
-    matmul_into,
-    namespace,
-    on_host,
-    sum_of_squares,
-)
+from ..backend.arrays import Array, contiguous, in_double, is_sparse, namespace, on_host
+from ..backend.checks import check_memory
+from ..backend.linalg import inner, leading_eigenpairs, matmul_into, sum_of_squares
 from ..bases._spectrum import settle
-from ..rows import Part, row_work
+from ..rows import InMemory, RowArrays, Rows, SampleRandom, kmeans_of_rows, row_work
 from ..views import Views, probes_of
-from ._admm import Step
-from ._frame import RowShrinkage
+from ..views._views import ProbeDraws
+from ._admm import Schedule, Step
+from ._base import COUNT, POSITIVE, TensorClusterer
+from ._coordinates import Coordinates, SampleCoordinates
 
+_RESTARTS = 10
+# Anchors per cluster, of the published grid {2, …, 8}.
+_LATENT_PER_CLUSTER = 2
+# Beyond this, rounding in float32 times the penalty parameter would drown the multipliers.
+_SINGLE_CAP = 1e4
 # Singular values of the representation below this share of the largest are residual, not representation: the penalty
 # keeps a direction whole or removes it, and single precision leaves about 1e-4.
 _NEGLIGIBLE = 1e-3
 
 
-class AnchorRepresentation:
-    """The state of the loop, and one round of it; the arrays are NumPy's, or PyTorch's on the device of the views.
+@dataclass
+class AnchorRows(RowArrays):
+    """Row arrays of the loop; tensors are (n, m, l), so that a sample's row of a view is contiguous.
 
-    E and Y are multiples of one matrix, row by row, so that only this one (n × d_v) is kept: E = `error_share`·R and
-    Y = `multiplier_share`·R. The tensors are kept as (n, m, l), in which a sample's row of a view lies in one piece.
-
-    Parameters
+    Attributes
     ----------
-    rows : executor
-        Of the samples. It holds them as "x": views at unit length, dense or CSR; the state joins them.
-    basis : fitted basis
-        Transform of the tensor (n, l, m).
-    penalty : penalty
-        On the singular values of its slices.
-    alpha : float
-        Weight of the error E.
-    ridge : float
-        Weight 2γ of ‖Z‖²/2: the anchor regulariser on orthonormal anchors is nothing else.
-    anchors : list of arrays (l, d_v)
-        Where the anchors start.
-    single_precision : bool
-        Whether the state is float32, as it should be if all views are.
+    views, x : lists of arrays (n, d_v)
+        The samples, and the samples with at most n features per view, X.
+    z, j, w : arrays of shape (n, m, l)
+        𝒵, its low-rank copy 𝒥, and the multiplier 𝒲 of 𝒵 = 𝒥.
+    residual : list of arrays (n, d_v)
+        R_v = X_v − Z_v A_v + Y_v/μ. E and Y are multiples of it, row by row, so that only R is kept.
+    error_share, multiplier_share : arrays of shape (n, 1)
+        E = error_share · R and Y = multiplier_share · R.
+    points : array of shape (n, n_clusters)
+        The embedding that k-means clusters.
     """
 
-    def __init__(
-        self,
-        rows: Any,
-        basis: Any,
-        penalty: Any,
-        *,
-        alpha: float,
-        ridge: float,
-        anchors: list[Array],
-        single_precision: bool = False,
-    ) -> None:
-        self.rows, self.alpha, self.ridge = rows, alpha, ridge
-        kind = "float32" if single_precision else "float64"
-        self._dtype = getattr(namespace(*anchors), kind)
-        self.anchors = self._typed(anchors)
-        latent, widths, m = anchors[0].shape[0], [anchor.shape[1] for anchor in anchors], len(anchors)
-        for name in ("z", "j", "w"):
-            rows.full(name, m, latent, dtype=kind)
-        # R = X − ZA + Y/μ of the views side by side: that of a view on disk is there, too.
-        rows.full_like("residual", "x", dtype=kind)
-        for name in ("error_share", "multiplier_share"):
-            rows.full(name, 1, dtype=kind)
-        self._width = max(m * latent, *widths)
-        self._shrinkage = RowShrinkage(rows, basis, penalty)
+    views: list[Array]
+    x: list[Array]
+    z: Array
+    j: Array
+    w: Array
+    residual: list[Array]
+    error_share: Array
+    multiplier_share: Array
+    points: Array
 
-    def _typed(self, anchors: list[Array]) -> list[Array]:
-        return [namespace(anchor).astype(anchor, self._dtype) for anchor in anchors]
 
-    @property
-    def representation(self) -> Array:
-        """Z, (n, l, m)."""
-        return namespace(self.rows["z"]).permute_dims(self.rows["z"], (0, 2, 1))
+@dataclass(frozen=True)
+class Weights:
+    """Weights of the problem: α of the error, 2γ of ‖Z‖²/2, and the penalty ψ on singular values."""
 
-    @property
-    def low_rank(self) -> Array:
-        """J, (n, l, m)."""
-        return namespace(self.rows["j"]).permute_dims(self.rows["j"], (0, 2, 1))
+    alpha: float
+    ridge: float
+    penalty: Any
 
-    def step(self, penalties: dict[str, float]) -> Step:
-        """Do one round."""
-        mu, rho = penalties["mu"], penalties["rho"]
-        # Aᵀ row by row: what products of a few columns are fastest with.
-        turned = [contiguous(anchor.T) for anchor in self.anchors]
-        weights = self.alpha, self.ridge, mu, rho
-        products = self.rows.sum_later(_update_rows, self.anchors, turned, weights, width=self._width)
-        self._shrinkage("w", "j", 1 / rho)
-        self.anchors = self._typed([polar_factor(product) for product in products()])
-        worst, gap = self.rows.max(_finish_rows, self.anchors, rho, width=self._width)
-        misfit, gap = math.sqrt(worst), float(gap)
-        return Step({"reconstruction": misfit, "consensus": gap}, stop=max(misfit, gap))
 
-    def embed(self, n_components: int) -> None:
-        """Let the leading left singular vectors of [Z_1 … Z_m]/√m join the rows as their "embedding".
+def create_rows(rows: Rows, widths: list[int], latent: int, dtype: str) -> None:
+    """Create the arrays of the loop, all zero."""
+    m = len(widths)
+    rows.create(dtype, z=(m, latent), j=(m, latent), w=(m, latent), error_share=(1,), multiplier_share=(1,))
+    rows.create(dtype, residual=[(width,) for width in widths], wide=True)
 
-        Where the rank of the representation is less than `n_components`, its further directions hold nothing but what
-        the stop rule left over. The strongest of those that the penalty took away, which the multiplier holds, stand
-        in for them.
-        """
-        self.rows.full("embedding", n_components)
-        found = self._left_vectors("z", None, 0, n_components)
-        if found < n_components:
-            common = self.rows.sum(_common, found, width=self._width)
-            self._left_vectors("w", common, found, n_components - found)
 
-    def _left_vectors(self, name: str, common: Array | None, found: int, count: int) -> int:
-        """Add leading left singular vectors of a matrix, at most its rank, through the small Gram matrix.
+def round(
+    rows: Rows, coordinates: Coordinates, anchors: list[Array], weights: Weights, mu: float, rho: float
+) -> tuple[list[Array], Step]:
+    """Do one round: the updates of Z, E, Y, J, A and W in order; return the new anchors and the residuals."""
+    # Products of few columns are fastest with Aᵀ row by row.
+    turned = [contiguous(anchor.T) for anchor in anchors]
+    sums = rows.sum_later(_update_z_e_y, anchors, turned, weights.alpha, weights.ridge, mu, rho)
+    # J ← shrink(Z + W/ρ), with threshold 1/ρ
+    penalty = coordinates.shrink_rows(rows, "w", "j", weights.penalty, 1 / rho)
+    error, ridge, *products = sums()
+    # A_v ← P Qᵀ of the SVD P Σ Qᵀ = Z_vᵀ (Y_v + μ (X_v − E_v))
+    anchors = [_like(polar_factor(product), anchor) for product, anchor in zip(products, anchors, strict=True)]
+    squared_misfit, gap = rows.max(_update_w, anchors, rho)
+    residuals = {"reconstruction": math.sqrt(squared_misfit), "consensus": float(gap)}
+    objective = penalty + weights.alpha * float(error) + weights.ridge / 2 * float(ridge)
+    return anchors, Step(residuals, stop=max(residuals.values()), objective=objective)
 
-        Returns how many.
-        """
-        total = self.rows.sum(_gram, name, common, width=self._width)
-        xp = namespace(total)
-        values, vectors = leading_eigenpairs(total, min(count, total.shape[0]))
-        squares = on_host(values)
-        present = int(np.sum(squares > max(_NEGLIGIBLE**2 * squares[0], np.finfo(np.float64).tiny)))
-        scaled = vectors[:, :present] / xp.sqrt(values[:present])
-        self.rows.each(_embed, name, common, found, scaled, width=self._width)
-        return present
 
-    def close(self) -> None:
-        """Let go of all but the embedding."""
-        self.rows.drop("z", "j", "w", "residual", "error_share", "multiplier_share")
+def _like(array: Array, other: Array) -> Array:
+    return namespace(array).astype(array, other.dtype, copy=False)
 
 
 def _dense(matrix: Any) -> Array:
@@ -147,21 +113,20 @@ def _dense(matrix: Any) -> Array:
 
 
 @row_work(reads="x j", writes="w residual error_share multiplier_share", sets="z")
-def _update_rows(
-    rows: Part, anchors: list[Array], turned: list[Array], weights: tuple[float, float, float, float]
+def _update_z_e_y(
+    rows: AnchorRows, anchors: list[Array], turned: list[Array], alpha: float, ridge: float, mu: float, rho: float
 ) -> list[Array]:
-    """Update Z, then E and Y, of some rows; turn W into Z + W/ρ; return their share of Zᵀ(Y + μ(X − E))."""
-    alpha, ridge, mu, rho = weights
+    """Update Z, E and Y, turn W into Z + W/ρ; return ‖E‖_{2,1}, ‖Z‖² and Z_vᵀ (Y_v + μ (X_v − E_v)) of these rows."""
     z, w = rows.z, rows.w
     xp = namespace(z)
     views = [(_dense(x), residual) for x, residual in zip(rows.x, rows.residual, strict=True)]
     rooms = [rows.room(v, residual.shape, residual) for v, (_, residual) in enumerate(views)]
     share = rows.room("share", z.shape, z)
+    # Z_v ← [(Y_v + μ (X_v − E_v)) A_vᵀ + ρ J_v − W_v] / (2γ + μ + ρ)
     total = ridge + mu + rho
     multiplier = rows.multiplier_share / mu
-    pull = multiplier - rows.error_share
     for v, ((x, residual), room) in enumerate(zip(views, rooms, strict=True)):
-        xp.multiply(residual, pull, out=room)
+        xp.multiply(residual, multiplier - rows.error_share, out=room)
         room += x
         matmul_into(room, turned[v], z[:, v])
     z *= mu / total
@@ -169,31 +134,29 @@ def _update_rows(
     z -= xp.multiply(w, 1 / total, out=share)
     w *= 1 / rho
     w += z
+    # R_v ← X_v − Z_v A_v + Y_v/μ
     squares = 0.0
     for v, ((x, residual), room) in enumerate(zip(views, rooms, strict=True)):
         residual *= multiplier
         residual += x
         residual -= matmul_into(z[:, v], anchors[v], room)
         squares = squares + sum_of_squares(residual)
+    # E ← max(0, 1 − α/(μ ‖r‖)) R, row by row; Y ← μ (R − E)
     length = xp.sqrt(squares)[:, None]
-    # What is not error; without cancellation.
     kept = xp.clip(alpha / mu / xp.where(length > 0, length, xp.ones_like(length)), max=1.0)
     rows.multiplier_share[...] = mu * kept
     rows.error_share[...] = 1 - kept
-    products = []
+    sums = [xp.sum(rows.error_share * length, dtype=xp.float64), xp.sum(xp.square(z), dtype=xp.float64)]
     for v, ((x, residual), room) in enumerate(zip(views, rooms, strict=True)):
         xp.multiply(residual, 2 * kept - 1, out=room)
         room += x
-        products.append(mu * in_double(inner(z[:, v], room)))
-    return products
+        sums.append(mu * in_double(inner(z[:, v], room)))
+    return sums
 
 
 @row_work(reads="x z j residual error_share", writes="w")
-def _finish_rows(rows: Part, anchors: list[Array], rho: float) -> list[Array]:
-    """Update W from Z + W/ρ; return the largest squared row length of X − ZA − E and row sum of |Z − J|.
-
-    No rotation of the features changes the length.
-    """
+def _update_w(rows: AnchorRows, anchors: list[Array], rho: float) -> list[Array]:
+    """Update W from Z + W/ρ; return the largest squared row length of X − Z A − E and row sum of |Z − J|."""
     z, j, w = rows.z, rows.j, rows.w
     xp = namespace(z)
     w -= j
@@ -209,46 +172,6 @@ def _finish_rows(rows: Part, anchors: list[Array], rho: float) -> list[Array]:
     return [xp.max(xp.stack(lengths)), gap]
 
 
-def _matrix(rows: Part, name: str, common: Array | None) -> Array:
-    """Return [Z_1 … Z_m], or what [W_1 … W_m] has beside the embedding, with which it has inner products `common`."""
-    tensor = rows.z if name == "z" else rows.w
-    matrix = in_double(namespace(tensor).reshape(tensor, (tensor.shape[0], -1)))
-    return matrix if common is None else matrix - rows.embedding[:, : common.shape[0]] @ common
-
-
-@row_work(reads="w embedding")
-def _common(rows: Part, found: int) -> Array:
-    return inner(rows.embedding[:, :found], _matrix(rows, "w", None))
-
-
-@row_work(reads="z w embedding")
-def _gram(rows: Part, name: str, common: Array | None) -> Array:
-    part = _matrix(rows, name, common)
-    return inner(part, part)
-
-
-@row_work(reads="z w embedding", writes="embedding")
-def _embed(rows: Part, name: str, common: Array | None, found: int, scaled: Array) -> None:
-    rows.embedding[:, found : found + scaled.shape[1]] = _matrix(rows, name, common) @ scaled
-
-
-def narrowed(part: Any) -> Any:
-    """Return a view with more features than samples in n features, with the same inner products.
-
-    Every row of E and Y, and the anchors, stay in the span of the samples, so that a rotation into that span loses
-    nothing.
-    """
-    n, d = part.shape
-    if d <= n:
-        return part
-    rows = in_double(part)
-    products = _dense(rows @ rows.T)
-    xp = namespace(products)
-    values, vectors = xp.linalg.eigh(products)
-    coordinates = vectors * xp.sqrt(xp.clip(values, min=0.0))
-    return coordinates.astype(part.dtype) if isinstance(coordinates, np.ndarray) else coordinates.to(part.dtype)
-
-
 def polar_factor(matrix: Array) -> Array:
     """Return P Qᵀ of the thin SVD P Σ Qᵀ; that of zero is the identity."""
     xp = namespace(matrix)
@@ -260,44 +183,172 @@ def polar_factor(matrix: Array) -> Array:
     return orthonormal @ (left @ right)
 
 
-def principal_anchors(views: Views, v: int, n_latent: int, width: int) -> Array:
-    """Return the leading right singular vectors of a view as the rows of its first anchors.
+def embed(rows: Rows, n_components: int) -> None:
+    """Add the leading left singular vectors of [Z_1 … Z_m]/√m to the rows, as "points".
 
-    Unlike "the first l features" they do not depend on the order of the features. Their signs are those under which
-    the samples' coordinates agree with a function of the samples that is the same in all views.
+    Where the rank of the representation is less than `n_components`, its further directions hold nothing but what the
+    stop rule left over. The strongest of those that the penalty removed, which the multiplier holds, take their place.
+    """
+    rows.create(points=(n_components,))
+    found = _add_left_vectors(rows, "z", None, 0, n_components)
+    if found < n_components:
+        _add_left_vectors(rows, "w", rows.sum(_common, found), found, n_components - found)
+
+
+def _add_left_vectors(rows: Rows, name: str, common: Array | None, found: int, count: int) -> int:
+    """Add leading left singular vectors of a matrix, at most its rank, by the small Gram matrix; return how many."""
+    total = rows.sum(_gram, name, common)
+    xp = namespace(total)
+    values, vectors = leading_eigenpairs(total, min(count, total.shape[0]))
+    squares = on_host(values)
+    present = int(np.sum(squares > max(_NEGLIGIBLE**2 * squares[0], np.finfo(np.float64).tiny)))
+    rows.each(_project, name, common, found, vectors[:, :present] / xp.sqrt(values[:present]))
+    return present
+
+
+def _matrix(rows: AnchorRows, name: str, common: Array | None) -> Array:
+    """Return [Z_1 … Z_m], or what [W_1 … W_m] has beside the embedding, with which it has inner products `common`."""
+    tensor = rows.z if name == "z" else rows.w
+    matrix = in_double(namespace(tensor).reshape(tensor, (tensor.shape[0], -1)))
+    return matrix if common is None else matrix - rows.points[:, : common.shape[0]] @ common
+
+
+@row_work(reads="w points")
+def _common(rows: AnchorRows, found: int) -> Array:
+    return inner(rows.points[:, :found], _matrix(rows, "w", None))
+
+
+@row_work(reads="z w points")
+def _gram(rows: AnchorRows, name: str, common: Array | None) -> Array:
+    part = _matrix(rows, name, common)
+    return inner(part, part)
+
+
+@row_work(reads="z w", writes="points")
+def _project(rows: AnchorRows, name: str, common: Array | None, found: int, scaled: Array) -> None:
+    rows.points[:, found : found + scaled.shape[1]] = _matrix(rows, name, common) @ scaled
+
+
+def narrowed(view: Array) -> Array:
+    """Return a view with more features than samples in n features, with the same inner products.
+
+    Every row of E and Y, and the anchors, stay in the span of the samples, so that a rotation into it loses nothing.
+    """
+    n, d = view.shape
+    if d <= n:
+        return view
+    rows = in_double(view)
+    products = _dense(rows @ rows.T)
+    xp = namespace(products)
+    values, vectors = xp.linalg.eigh(products)
+    coordinates = vectors * xp.sqrt(xp.clip(values, min=0.0))
+    return coordinates.astype(view.dtype) if isinstance(coordinates, np.ndarray) else coordinates.to(view.dtype)
+
+
+def principal_anchors(views: Views, v: int, n_latent: int, width: int) -> Array:
+    """Return the leading right singular vectors of a view as its first anchors.
+
+    Unlike the published start they do not depend on the order of the features. Their signs are those under which the
+    samples' coordinates agree with a function of the samples that is the same in all views.
 
     Parameters
     ----------
     views : Views
-        Their rows hold the views, narrowed, as "x".
+        Their rows hold "x".
     v : int
         Which view.
     n_latent : int
         Number of anchors.
     width : int
-        Number of features of the narrowed view.
+        Number of features of X_v.
     """
+    rows = views.rows
     kept = min(n_latent, views.n_samples, width)
-    anchors = views.rows.place(np.zeros((n_latent, width)))
-    values, vectors = leading_eigenpairs(views.rows.sum(_view_gram, v, width=width), kept)
+    anchors = rows.place(np.zeros((n_latent, width)))
+    values, vectors = leading_eigenpairs(rows.sum(_view_gram, v), kept)
     squares = on_host(values)
     scale = max(float(squares[0]), np.finfo(np.float64).tiny)
-    settle(
-        -squares / scale,
-        vectors,
-        lambda count: views.rows.sum(_agreement, v, vectors, views.probe_draws(count), width=width),
-    )
+    settle(-squares / scale, vectors, lambda count: rows.sum(_agreement, v, vectors, views.probe_draws(count)))
     anchors[:kept] = vectors.T
     return anchors
 
 
 @row_work(reads="x")
-def _view_gram(rows: Part, v: int) -> Array:
+def _view_gram(rows: AnchorRows, v: int) -> Array:
     some = in_double(rows.x[v])
     return _dense(some.T @ some) if is_sparse(some) else inner(some, some)
 
 
 @row_work(reads="x views")
-def _agreement(rows: Part, v: int, vectors: Array, draws: list[Any]) -> Array:
+def _agreement(rows: AnchorRows, v: int, vectors: Array, draws: ProbeDraws) -> Array:
     """Return the inner products of the coordinates along some vectors with the probes."""
     return inner(in_double(rows.x[v]) @ vectors, probes_of(rows.views, draws))
+
+
+class AnchorRepresentationClusterer(TensorClusterer):
+    """Base class of ASR-ETR and ESTMC: k-means on the leading singular vectors of the representation by anchors."""
+
+    works_on_rows = True
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **TensorClusterer._parameter_constraints,
+        "alpha": POSITIVE,
+        "n_latent": [*COUNT, None],
+    }
+
+    @abstractmethod
+    def _weights(self) -> Weights:
+        """Return the weights of the problem."""
+
+    def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
+        # More anchors than samples or features would stay zero.
+        most = max(min(views.n_samples, width) for width in views.widths)
+        n_latent = min(self.n_latent or _LATENT_PER_CLUSTER * self.n_clusters, most)
+        self._check_memory(views, n_latent)
+        basis, weights, rows = self._fit_basis(views, seed, sample_graph), self._weights(), views.rows
+        widths = _hold_narrowed(views)
+        single = views.single_precision
+        create_rows(rows, widths, n_latent, "float32" if single else "float64")
+        anchors = [principal_anchors(views, v, n_latent, width) for v, width in enumerate(widths)]
+        if single:
+            anchors = [namespace(anchor).astype(anchor, namespace(anchor).float32) for anchor in anchors]
+        coordinates = SampleCoordinates(basis, views.n_samples)
+
+        def step(penalties: dict[str, float]) -> Step:
+            nonlocal anchors
+            anchors, done = round(rows, coordinates, anchors, weights, penalties["mu"], penalties["rho"])
+            return done
+
+        caps = {"mu": _SINGLE_CAP, "rho": _SINGLE_CAP} if single else {"mu": 1e11, "rho": 1e13}
+        self._run(step, Schedule({"mu": 1e-4, "rho": 1e-4}, caps), single_precision=single)
+        if self.keep == "all":
+            self.representation_ = views.rows_as_given("z").transpose(0, 2, 1)
+        embed(rows, self.n_clusters)
+        rows.drop("x", "z", "j", "w", "residual", "error_share", "multiplier_share")
+        self.embedding_ = views.rows_as_given("points")
+        kmeans_of_rows(rows, self.n_clusters, n_init=_RESTARTS, random=SampleRandom(views, seed))
+
+    def _check_memory(self, views: Views, n_latent: int) -> None:
+        if not isinstance(views.rows, InMemory):
+            return
+        n, m = views.n_samples, views.n_views
+        residuals = 0 if views.on_disk else sum(min(array.shape) for array in views.arrays)
+        # Z, J, W and the slices; the residuals; the Gram matrix of the embedding.
+        check_memory(
+            32 * n * n_latent * m + 8 * n * residuals + 16 * (n_latent * m) ** 2,
+            f"{type(self).__name__} with n_latent={n_latent} on {n} samples in {m} views",
+            "choose a smaller n_latent; twice the number of clusters is the default",
+            views.arrays[0],
+        )
+
+
+def _hold_narrowed(views: Views) -> list[int]:
+    """Add X to the rows, and return its numbers of features."""
+    rows, n = views.rows, views.n_samples
+    if isinstance(rows, InMemory):
+        rows.hold(x=[narrowed(array) for array in views.arrays])
+    elif max(views.widths) > n:
+        raise ValueError(f"{n} samples of {max(views.widths)} features are not for a cluster: call .compute()")
+    else:
+        rows.alias("x", "views")
+    return [min(n, width) for width in views.widths]

@@ -1,10 +1,11 @@
-"""What the estimators share: from views to a fitted basis, from an embedding to labels."""
+"""What all estimators share: from any input to `Views`, from labels in working order to `labels_`."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,12 +16,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import validate_data
 
-from ..backend import random_seed
-from ..bases import AGFT, ViewFFT, make_basis
+from ..backend.arrays import Array, on_host
+from ..backend.checks import random_seed
+from ..bases import AGFT, ViewFFT, basis_class, make_basis
 from ..graphs import check_sample_graph, permuted_graph
-from ..rows import InMemory, Part, row_work
+from ..rows import InMemory, RowArrays, Rows, row_work
 from ..views import Views, any_dask, as_views, distributed_views
-from ._admm import Step, run_admm
+from ._admm import PenaltySchedule, Step, run_admm
 
 # Up to this many samples the default basis is a full spectrum.
 _FULL_SPECTRUM_UP_TO = 4000
@@ -31,9 +33,9 @@ COUNT = [Interval(Integral, 1, None, closed="left")]
 
 
 class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Base class of the methods: views in, labels out, in an order that nothing depends on.
+    """Base class of all estimators: views in, labels out, whatever the order of the rows.
 
-    A subclass has the parameters named in `_parameter_constraints`, and says in `_solve` how views become labels.
+    A subclass declares its parameters in `_parameter_constraints` and computes labels in `_solve`.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -55,12 +57,12 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
-            The views; `view_sizes` tells several in one array apart. Each sample is scaled to unit length in each.
-            ESTMC, ASRETR and TLRLF4MVC with the basis AGFT take arrays and dataframes of Dask, too.
+            The views; `view_sizes` tells several views in one array apart. Each sample is scaled to unit length in each
+            view. ESTMC, ASRETR and TLRLF4MVC with the basis AGFT accept Dask arrays and dataframes, too.
         y : ignored
             Present for scikit-learn's convention.
         sample_graph : array or sparse matrix of shape (n_samples, n_samples), optional
-            A graph over the samples to use instead of one that is built from the views.
+            A graph over the samples to use instead of one built from the views.
 
         Returns
         -------
@@ -69,41 +71,47 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         validate_parameter_constraints(
             self._parameter_constraints, self.get_params(deep=False), caller_name=type(self).__name__
         )
-        made = self._as_views(views)
+        working_views = self._views_of(views)
         try:
-            self._fit_views(made, views, sample_graph)
+            self._fit_views(working_views, views, sample_graph)
         except BaseException:
-            made.close(failed=True)
+            if working_views is not views:
+                working_views.close(failed=True)
             raise
-        made.close()
+        if working_views is not views:
+            working_views.close()
         return self
 
-    def _fit_views(self, made: Views, views: Any, sample_graph: Any) -> None:
-        n = made.n_samples
+    def _fit_views(self, views: Views, views_as_given: Any, sample_graph: Any) -> None:
+        n = views.n_samples
         if n == 1:
             raise ValueError(f"{type(self).__name__} needs more than 1 sample: n_samples=1")
         if self.n_clusters != "auto" and self.n_clusters > n:
             raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n}: ask for at most {n}")
-        if hasattr(views, "shape"):
-            validate_data(self, views, skip_check_array=True)
+        if hasattr(views_as_given, "shape"):
+            validate_data(self, views_as_given, skip_check_array=True)
         if sample_graph is not None:
-            sample_graph = permuted_graph(check_sample_graph(sample_graph, n, made.sample_ids), made.order)
-        labels = self._solve(made, random_seed(self.random_state), sample_graph)
-        if labels is None:
-            tidy_rows(made.rows)
-            self.labels_ = made.given("labels")
-        else:
-            self.labels_ = made.to_given_order(tidy_labels(labels, made))
+            sample_graph = permuted_graph(check_sample_graph(sample_graph, n, views.sample_ids), views.order)
+        self._solve(views, random_seed(self.random_state), sample_graph)
+        rows = views.rows
+        if isinstance(rows, InMemory):
+            rows.hold(labels=np.array(on_host(rows["labels"]), dtype=np.intp))
+        tidy_labels(rows)
+        self.labels_ = views.rows_as_given("labels")
+        rows.drop("labels")
 
     @abstractmethod
-    def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp] | None:
-        """Return labels in working order, or None if the rows of the views hold them, and set what else is fitted."""
+    def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
+        """Add "labels" to the rows of the views, in working order, and set the other fitted attributes."""
 
-    def _as_views(self, views: Any) -> Views:
+    def _views_of(self, views: Any) -> Views:
+        """Return the input in working order, where it is to be worked on."""
         return as_views(views, view_sizes=self.view_sizes).on_host()
 
-    def _run(self, step: Callable[[dict[str, float]], Step], schedule: Any, *, single_precision: bool = False) -> None:
-        """Run a solver to its end and keep how it went."""
+    def _run(
+        self, step: Callable[[dict[str, float]], Step], schedule: PenaltySchedule, *, single_precision: bool = False
+    ) -> None:
+        """Run rounds until convergence and keep their history."""
         run = run_admm(
             step,
             schedule,
@@ -132,34 +140,39 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class TensorClusterer(MultiViewClusterer):
-    """Base class of the methods that make a tensor low-rank under a basis."""
+    """Base class of the methods that make a tensor low-rank under a basis.
+
+    Attributes
+    ----------
+    works_on_rows : bool
+        Whether the method sees the samples only through `Rows`, so that with anchors (AGFT) they may stay on disk or on
+        a cluster.
+    """
+
+    works_on_rows: ClassVar[bool] = False
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **MultiViewClusterer._parameter_constraints,
         "basis": [str, HasMethods(["fit", "forward", "inverse"])],
+        "device": "no_validation",
     }
 
-    def _as_views(self, views: Any) -> Views:
-        # A method that computes where the views are says so.
-        return self._working_views(views).on_host()
-
-    def _working_views(
-        self, views: Any, *, device: Any = None, by_blocks: bool = False, on_cluster: bool = False
-    ) -> Views:
-        """Return the views as the basis needs them; a method that works by blocks leaves them on disk or a cluster."""
-        basis = make_basis("agft" if isinstance(self.basis, str) and self.basis == "auto" else self.basis)
-        if on_cluster and any_dask(views):
-            if not isinstance(basis, AGFT) or device is not None:
-                raise ValueError('views of Dask are worked on with basis="agft", and on the processors of its workers')
+    def _views_of(self, views: Any) -> Views:
+        basis = AGFT if isinstance(self.basis, str) and self.basis == "auto" else basis_class(self.basis)
+        by_anchors = self.works_on_rows and issubclass(basis, AGFT)
+        if self.works_on_rows and any_dask(views):
+            if not by_anchors or self.device is not None:
+                raise ValueError('Dask views need basis="agft" and device=None: they are worked on by the Dask workers')
             return distributed_views(views, self.view_sizes)
+        along_views = issubclass(basis, ViewFFT)
         return as_views(
             views,
             view_sizes=self.view_sizes,
-            # A transform that looks at the order of the samples, or of the views, gets it as it is.
-            canonical=getattr(basis, "adapts_to_data", False) or isinstance(basis, ViewFFT),
-            keep_view_order=isinstance(basis, ViewFFT),
-            device=device,
-            keep_on_disk=by_blocks and isinstance(basis, AGFT),
+            # A transform that depends on the order of the samples, or of the views, gets the order given.
+            canonical=getattr(basis, "adapts_to_data", False) or along_views,
+            keep_view_order=along_views,
+            device=self.device,
+            keep_on_disk=by_anchors,
         )
 
     def _fit_basis(self, views: Views, seed: int, sample_graph: Any) -> Any:
@@ -167,8 +180,8 @@ class TensorClusterer(MultiViewClusterer):
         basis = self.basis
         if isinstance(basis, str):
             if basis == "auto":
-                few = views.n_samples <= _FULL_SPECTRUM_UP_TO and not views.rows.distributed
-                basis = "gft-sum" if few else "agft"
+                small = views.n_samples <= _FULL_SPECTRUM_UP_TO and isinstance(views.rows, InMemory)
+                basis = "gft-sum" if small else "agft"
             basis = make_basis(basis, n_samples=views.n_samples)
         elif hasattr(basis, "get_params"):
             basis = clone(basis)
@@ -176,27 +189,38 @@ class TensorClusterer(MultiViewClusterer):
         return self.basis_
 
 
-def tidy_labels(labels: NDArray[Any], views: Views) -> NDArray[np.intp]:
+@dataclass
+class LabelRows(RowArrays):
+    """Labels, and the keys of the samples in working order, which are equal for exact duplicates."""
+
+    labels: Array
+    keys: Array
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """What a stretch of rows tells its neighbours: its first row, first and last key, and a label."""
+
+    first: int
+    first_key: int
+    last_key: int
+    label: int  # of the first row with the last key
+    one_key: bool
+
+
+def tidy_labels(rows: Rows) -> None:
     """Give exact duplicates one label, and number the clusters by size, equal ones by their first sample."""
-    rows = InMemory(labels)
-    # A copy, since numbers are changed in place.
-    rows.hold(labels=np.array(labels, dtype=np.intp), keys=views.row_keys)
-    tidy_rows(rows)
-    return np.asarray(rows["labels"])
-
-
-def tidy_rows(rows: Any) -> None:
-    """Tidy the "labels" of rows in the order of their "keys"."""
-    # Duplicates that go on from one stretch of rows to the next have the label of the first of them.
+    # Duplicates that continue from one stretch of rows to the next have the label of the first of them.
     corrections: dict[int, int] = {}
     last_key, last_label = -1, -1
-    for first, first_key, key, label, one in rows.reduce(_ends, _listed):
-        if first_key == last_key:
-            corrections[first] = last_label
-            label = last_label if one else label
-        last_key, last_label = key, label
-    rows.each(_same_label, corrections)
-    count = 1 + int(rows.max(_largest_label))
+    for stretch in rows.reduce(_stretches, list.__add__):
+        label = stretch.label
+        if stretch.first_key == last_key:
+            corrections[stretch.first] = last_label
+            label = last_label if stretch.one_key else label
+        last_key, last_label = stretch.last_key, label
+    rows.each(_share_label, corrections)
+    count = 1 + rows.max(_largest_label)
     sizes, first = rows.reduce(_sizes, _add_sizes, count)
     number = np.empty(count, dtype=np.intp)
     number[np.lexsort((first, -sizes))] = np.arange(count)
@@ -204,19 +228,14 @@ def tidy_rows(rows: Any) -> None:
 
 
 @row_work(reads="labels keys")
-def _ends(rows: Part) -> list[Any]:
-    """Return number and key of the first row, key of the last, label of the first row with it, and if all have it."""
+def _stretches(rows: LabelRows) -> list[_Stretch]:
     keys = rows.keys
     start = int(np.argmax(keys == keys[-1]))
-    return [(rows.first, int(keys[0]), int(keys[-1]), int(rows.labels[start]), start == 0)]
-
-
-def _listed(found: Any, more: list[Any]) -> list[Any]:
-    return more if found is None else [*found, *more]
+    return [_Stretch(rows.first, int(keys[0]), int(keys[-1]), int(rows.labels[start]), start == 0)]
 
 
 @row_work(reads="keys", writes="labels")
-def _same_label(rows: Part, corrections: dict[int, int]) -> None:
+def _share_label(rows: LabelRows, corrections: dict[int, int]) -> None:
     keys, labels = rows.keys, rows.labels
     heads = np.concatenate([[True], keys[1:] != keys[:-1]])
     values = labels[heads]
@@ -225,24 +244,25 @@ def _same_label(rows: Part, corrections: dict[int, int]) -> None:
 
 
 @row_work(reads="labels")
-def _largest_label(rows: Part) -> int:
+def _largest_label(rows: LabelRows) -> int:
     return int(rows.labels.max())
 
 
 @row_work(reads="labels")
-def _sizes(rows: Part, count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _sizes(rows: LabelRows, count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the sizes of the clusters, and their first samples."""
-    labels = rows.labels
     first = np.full(count, np.iinfo(np.intp).max)
-    values, where = np.unique(labels, return_index=True)
+    values, where = np.unique(rows.labels, return_index=True)
     first[values] = where + rows.first
-    return np.bincount(labels, minlength=count), first
+    return np.bincount(rows.labels, minlength=count), first
 
 
-def _add_sizes(one: Any, other: Any) -> Any:
-    return other if one is None else (one[0] + other[0], np.minimum(one[1], other[1]))
+def _add_sizes(
+    one: tuple[NDArray[np.intp], NDArray[np.intp]], other: tuple[NDArray[np.intp], NDArray[np.intp]]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    return one[0] + other[0], np.minimum(one[1], other[1])
 
 
 @row_work(writes="labels")
-def _renumber(rows: Part, number: NDArray[np.intp]) -> None:
+def _renumber(rows: LabelRows, number: NDArray[np.intp]) -> None:
     rows.labels[...] = number[rows.labels]

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..backend import Array, inner, namespace, on_host, placed
-from ..rows import Draw, Part, SampleRandom, row_work, uniform
+from ..backend.arrays import Array, namespace, on_host, placed
+from ..backend.linalg import inner
+from ..rows import Draw, RowArrays, Rows, SampleRandom, row_work, uniform
 
 _ROUNDS = 10
 _CENTRE_ROUNDS = 3
 _CENTRE_STEP = 100.0
 
 
-def best_discrete_labels(rows: Any, n_clusters: int, *, n_init: int, random: SampleRandom) -> None:
+@dataclass
+class LabelledRows(RowArrays):
+    """Row arrays of the labelling from several starts.
+
+    Attributes
+    ----------
+    consensus : array of shape (n, d)
+        The codes.
+    phases : array of shape (n, 8)
+        What random numbers of the samples are made of.
+    own : array of int of shape (n, starts)
+        Labels from every start.
+    labels : array of int of shape (n,)
+        The best of them.
+    """
+
+    consensus: Array
+    phases: Array
+    own: Array
+    labels: Array
+
+
+def best_discrete_labels(rows: Rows, n_clusters: int, *, n_init: int, random: SampleRandom) -> None:
     """Let the labels of several random starts that leave the fewest clusters empty, then agree best, join the rows.
 
     Parameters
@@ -31,16 +55,16 @@ def best_discrete_labels(rows: Any, n_clusters: int, *, n_init: int, random: Sam
     """
     draw = Draw.together([random.draw(1) for _ in range(n_init)])
     _, chosen = rows.reduce(_drawn, partial(_earliest, n_clusters), draw, n_clusters)
-    rows.full("own", n_init, dtype="int64")
+    rows.create("int64", own=(n_init,))
     _, _, _, sums = _assigned(rows, chosen)
     sizes, agreements = discrete_labels(rows, sums)
     scores = list(zip((sizes > 0).sum(axis=1).tolist(), agreements.tolist(), strict=True))
-    rows.full("labels", dtype="int64")
+    rows.create("int64", labels=())
     rows.each(_keep, scores.index(max(scores)))
     rows.drop("own")
 
 
-def discrete_labels(rows: Any, sums: Array) -> tuple[Any, Any]:
+def discrete_labels(rows: Rows, sums: Array) -> tuple[Any, Any]:
     """Alternate between standardised centres and the samples that go to them; "own" has the labels, (n, starts).
 
     Parameters
@@ -68,13 +92,12 @@ def discrete_labels(rows: Any, sums: Array) -> tuple[Any, Any]:
     return on_host(sizes), on_host(agreements)
 
 
-def _assigned(rows: Any, centres: Array) -> list[Array]:
-    found: list[Array] = rows.sum(_assign, centres, width=max(centres.shape[2], centres.shape[0] * centres.shape[1]))
-    return found
+def _assigned(rows: Rows, centres: Array) -> list[Array]:
+    return rows.wide(centres.shape[0] * centres.shape[1]).sum(_assign, centres)
 
 
 @row_work(reads="consensus", writes="own")
-def _assign(rows: Part, centres: Array) -> list[Array]:
+def _assign(rows: LabelledRows, centres: Array) -> list[Array]:
     """Let every sample go to the centre with the largest inner product, in every start.
 
     Returns how many changed, and sizes, agreement and sums of the codes of the clusters.
@@ -93,16 +116,14 @@ def _assign(rows: Part, centres: Array) -> list[Array]:
 
 
 @row_work(reads="phases consensus")
-def _drawn(rows: Part, draw: Draw, count: int) -> tuple[Array, Array]:
+def _drawn(rows: LabelledRows, draw: Draw, count: int) -> tuple[Array, Array]:
     """Return, of every start, the smallest numbers of the samples, and the codes of these."""
     numbers, order = _smallest_distinct(uniform(rows.phases, draw).T, count)
     return numbers, rows.consensus[order]
 
 
-def _earliest(count: int, one: Any, other: Any) -> Any:
+def _earliest(count: int, one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
     """Join smallest numbers and their codes: so many of both, the first of equals."""
-    if one is None:
-        return other
     xp = namespace(one[0])
     numbers, codes = (xp.concat(pair, axis=1) for pair in zip(one, other, strict=True))
     numbers, order = _smallest_distinct(numbers, count)
@@ -124,7 +145,7 @@ def _smallest_distinct(numbers: Array, count: int) -> tuple[Array, Array]:
 
 
 @row_work(reads="own", sets="labels")
-def _keep(rows: Part, best: int) -> None:
+def _keep(rows: LabelledRows, best: int) -> None:
     rows.labels[...] = rows.own[:, best]
 
 

@@ -8,22 +8,19 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from ..backend import (
-    Array,
-    cholesky,
-    contiguous,
-    in_double,
-    inner,
-    is_single,
-    is_sparse,
-    namespace,
-    solve_lower,
-    sum_of_squares,
-)
-from ..graphs._anchors import anchors_of_rows
-from ..graphs._knn import TIE_ABSOLUTE, DistanceBlocks
-from ..rows import Part, row_work
+from ..backend.arrays import Array, contiguous, in_double, is_single, is_sparse, namespace
+from ..backend.linalg import cholesky, inner, solve_lower, sum_of_squares
+from ..graphs import view_anchors
+from ..graphs._distances import TIE_ABSOLUTE, DistanceBlocks
+from ..rows import RowArrays, Rows, row_work
 from ..views import Views
+
+
+@dataclass
+class KernelRows(RowArrays):
+    """The views."""
+
+    views: list[Array]
 
 
 @dataclass(frozen=True)
@@ -51,19 +48,19 @@ class Kernel:
     exponent: float = 0.0
     mean: Any = 0.0
 
-    def distances(self, rows: Part) -> Array:
+    def distances(self, views: list[Array]) -> Array:
         """Return the squared distances of some samples to the anchors."""
-        part = rows.views[self.view]
-        block = DistanceBlocks([part], [self.anchors], self.scale).block(0, len(rows))
+        part = views[self.view]
+        block = DistanceBlocks([part], [self.anchors], self.scale).block(0, part.shape[0])
         # A sample that is an anchor: the root of the rounding would count in the width.
         block[block <= TIE_ABSOLUTE * self.scale] = 0
         return block
 
-    def features(self, rows: Part) -> Array:
+    def features(self, views: list[Array]) -> Array:
         """Return the similarities of some samples, in the type of their view."""
         xp = namespace(self.anchors)
-        dtype = xp.float32 if is_single(rows.views[self.view]) else xp.float64
-        features = xp.astype(self.distances(rows), dtype, copy=False)
+        dtype = xp.float32 if is_single(views[self.view]) else xp.float64
+        features = xp.astype(self.distances(views), dtype, copy=False)
         with np.errstate(over="ignore", under="ignore"):
             features *= self.exponent
             features = xp.exp(features, out=features)
@@ -72,54 +69,52 @@ class Kernel:
 
 
 def fit_kernels(views: Views, depth: int) -> list[Kernel]:
-    """Return the kernels of all views, with 2^depth anchors each; the rows of the views hold their "ties"."""
+    """Return the kernels of all views, with 2^depth anchors each."""
     rows, kernels = views.rows, []
-    longest = rows.max(_longest, width=rows.total_width)
+    longest = rows.max(_longest)
     for v in range(views.n_views):
-        anchors = in_double(anchors_of_rows(rows, [v], depth)[0])
+        anchors = in_double(view_anchors(views, [v], depth)[0])
         xp = namespace(anchors)
         scale = max(float(longest[v]), float(xp.max(sum_of_squares(anchors))), np.finfo(np.float64).tiny)
         kernels.append(Kernel(v, anchors, scale))
-    width = max(2**depth, *views.widths)
-    nearest = rows.sum(_nearest, kernels, width=width)
+    nearest = rows.wide(2**depth).sum(_nearest, kernels)
     # Of the lower precision, as any view may have it.
     smallest = np.finfo(np.float32).smallest_normal
     for v, total in enumerate(nearest):
         sigma = 2 * float(total) / views.n_samples
         # Every sample is an anchor: the limit of the kernel is 1 at distance 0 and 0 elsewhere.
         kernels[v] = replace(kernels[v], exponent=-0.5 / sigma**2 if sigma > 0 else -1 / float(smallest))
-    sums = rows.sum(_feature_sums, kernels, width=width)
+    sums = rows.wide(2**depth).sum(_feature_sums, kernels)
     return [replace(kernel, mean=total / views.n_samples) for kernel, total in zip(kernels, sums, strict=True)]
 
 
 @row_work(reads="views")
-def _longest(rows: Part) -> list[float]:
+def _longest(rows: KernelRows) -> list[float]:
     parts = [in_double(view) for view in rows.views]
     squares = [part.multiply(part).sum(axis=1) if is_sparse(part) else sum_of_squares(part) for part in parts]
     return [float(some.max()) for some in squares]
 
 
 @row_work(reads="views")
-def _nearest(rows: Part, kernels: list[Kernel]) -> list[float]:
+def _nearest(rows: KernelRows, kernels: list[Kernel]) -> list[float]:
     xp = namespace(kernels[0].anchors)
-    return [float(xp.sum(xp.sqrt(xp.min(kernel.distances(rows), axis=1)))) for kernel in kernels]
+    return [float(xp.sum(xp.sqrt(xp.min(kernel.distances(rows.views), axis=1)))) for kernel in kernels]
 
 
 @row_work(reads="views")
-def _feature_sums(rows: Part, kernels: list[Kernel]) -> list[Array]:
+def _feature_sums(rows: KernelRows, kernels: list[Kernel]) -> list[Array]:
     xp = namespace(kernels[0].anchors)
-    return [xp.sum(kernel.features(rows), axis=0, dtype=xp.float64) for kernel in kernels]
+    return [xp.sum(kernel.features(rows.views), axis=0, dtype=xp.float64) for kernel in kernels]
 
 
-def ridge_roots(rows: Any, kernels: list[Kernel], lam: float) -> list[Array]:
+def ridge_roots(rows: Rows, kernels: list[Kernel], lam: float) -> list[Array]:
     """Return `ridge_root` of the features of each view."""
-    grams = rows.sum_of_products(_grams, kernels, width=kernels[0].anchors.shape[0])
-    return [ridge_root(gram, lam) for gram in grams]
+    return [ridge_root(gram, lam) for gram in rows.sum(_grams, kernels)]
 
 
-@row_work(reads="views")
-def _grams(rows: Part, kernels: list[Kernel]) -> list[Array]:
-    features = [in_double(kernel.features(rows)) for kernel in kernels]
+@row_work(reads="views", products=True)
+def _grams(rows: KernelRows, kernels: list[Kernel]) -> list[Array]:
+    features = [in_double(kernel.features(rows.views)) for kernel in kernels]
     return [inner(part, part) for part in features]
 
 

@@ -1,272 +1,234 @@
-"""TLRLF4MVC: codes of kernel features, low-rank over the views and of low frequency over the samples."""
+"""TLRLF4MVC: codes of kernel features, low-rank over the views and of low frequency over the samples.
+
+With P_v (n × a) the centred Gaussian similarities of the samples to the anchors of view v, and 𝓑 (n × 64 × m) the
+tensor of the codes B_v of all views:
+
+    min   Σ_v (½ ‖B_v − P_v W_v‖² + λ/2 ‖W_v‖²) + γ Σ_k w_k ‖𝓒̄_k‖_*
+    s.t.  B_v = B̂,   𝓑 = 𝓒,   B_v = Y_v ∈ span(F)
+
+where 𝓒̄_k are the slices of 𝓒 under the basis, F (n × c) has the normalised indicators of the clusters of k-means, and
+B̂ is the consensus. ADMM has multipliers Q1, Q2, Q3 and penalty parameters β1, β2, β3; `round` has the updates in
+order.
+
+The regression is eliminated: with A_v = P_v R, R Rᵀ = (P_vᵀP_v + λI)^{-1}, its fit is A_v A_vᵀ B_v. Q1 has no mean over
+the views after any round, and Q3 nothing in the span of F: they begin at zero, and a step of length 1.5 turns such a
+part p of them into −p/2. So B̂ is the mean of the B_v, Y_v is F Fᵀ B_v, and only the sum of Q1 and Q3 is kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..backend import Array, contiguous, in_double, is_sparse, namespace, on_host, placed
-from ..graphs import refuse_missing
+from ..backend.arrays import Array, contiguous, in_double, is_sparse, namespace, placed
+from ..backend.linalg import matmul_into
 from ..penalties import Nuclear
-from ..rows import Draw, InMemory, Part, SampleRandom, kmeans_of_rows, row_work, waves
+from ..rows import Draw, InMemory, RowArrays, Rows, SampleRandom, kmeans_of_rows, row_work, waves
 from ..views import Views
+from ._admm import Step
 from ._base import POSITIVE, TensorClusterer
-from ._coefficient_rows import CoefficientRows, coefficient_rows
-from ._compressed import Compression, CoordinateBasis, hold_vectors, is_compressible, trimmed
+from ._coordinates import ColumnRows, Coordinates, SampleCoordinates, SpanCoordinates, coefficients_of, is_compressible
 from ._discrete_labels import best_discrete_labels
 from ._kernel import Kernel, fit_kernels, ridge_factor, ridge_roots
-from ._low_frequency import BetaSchedule, LowFrequencyCodes
 
 _CODE_LENGTH = 64
 _MOST_ANCHORS = 1024
 # Published are 3, of which the best depends on the seed, and on rounding to single precision.
 _RESTARTS = 10
 _LABEL_RESTARTS = 10
+# Length of the multiplier steps.
+_STEP = 1.5
+_GROWTH = 1.5
+# A residual that keeps more than this share of its last value is slow.
+_SLOW = 0.95
 
 
-class TLRLF4MVC(TensorClusterer):
-    """TLRLF4MVC: kernel features explain short codes, drawn to a low rank and to low frequencies.
+@dataclass
+class BetaSchedule:
+    """Penalty parameters of which each grows when its own residual falls too slowly.
 
-    Long and others, TPAMI 2025; with the transform of your choice. The random starts belong to the values of the
-    samples, and the low-frequency basis is the cluster indicators of k-means, as the publication means it.
-
-    Memory: 8 bytes a sample, kernel anchor and view (4 for views in single precision), another 24 bytes a sample and
-    anchor of one view at the beginning, 64 × 64 bytes a sample and view, and the basis. Under a transform that is
-    square and orthogonal ("fft", "dct", "haar", "random", and "gft" with all components) the rounds run on the
-    coefficients, and transform nothing.
-
-    With "agft" and many samples it takes none of that: every iterate lies in the span of a few thousand columns, in
-    whose coordinates the rounds run, at a cost that does not depend on the number of samples. Then 1.5 KB a sample for
-    codes, graph and k-means (on a device another 8 bytes an anchor of the graph), and 16 bytes a feature; the samples
-    are read a few times, in blocks of rows, in O(n).
-
-    Views on disk (`numpy.memmap`, and what `tensormvc.datasets.load_views` leaves there) stay there with "agft": the 16
-    bytes a feature are then in temporary files, in the folder that ``TMPDIR`` names. Views of Dask are worked on where
-    they are, on the workers of a cluster, with "agft" (docs/distributed.md).
+    From the second round on, a parameter is multiplied by 1.5, up to its cap, if the residual of the same name
+    exceeds 0.95 of what it was a round before.
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters.
-    basis : str or basis, default="auto"
-        Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
-    lam : float, default=0.01
-        Ridge of the kernel regression. The larger, the smoother the codes are as functions of the samples. This default
-        and the next two were found together, without classes (docs/defaults.md).
-    gamma : float, default=1.0
-        Weight of the low rank. The larger, the more the views must agree, up to where nothing is left of the low-rank
-        copy and the basis has no say. With the default that is so on much data before the codes come to rest: the
-        low rank did worse, without classes, wherever it stayed (docs/defaults.md).
-    mu_max : float, default=0.1
-        Cap of the penalty that ties the codes to the clusters of k-means. The larger, the more the result keeps to
-        them.
-    n_kernel_anchors : "auto" or int, default="auto"
-        Anchors of the kernel in each view, a power of 2; by default 1024, or a quarter of the samples if that is less.
-    view_sizes : sequence of int, optional
-        How many columns of a single array belong to each view.
-    max_iter : int, default=200
-        Most rounds; the published program stops after 100, a little before the codes come to rest.
-    tol : float, default=1e-4
-        Change of the codes of a view, in the Frobenius norm, at which to stop.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the starts and of k-means.
-    verbose : int, default=0
-        1 prints a line a round.
-    callback : function of a record, optional
-        Called after every round; a true answer ends the fit.
-    keep : "all" or None, default=None
-        Whether to keep ``representation_``.
-    device : str or torch.device, optional
-        Where to compute with PyTorch, such as "cuda". By default tensors of PyTorch among the views are worked on on
-        their device, everything else with NumPy. What is fitted comes back as NumPy's arrays.
+    mu_max : float
+        Cap of the parameter of the low-frequency copy.
+    """
+
+    mu_max: float
+    values: dict[str, float] = field(init=False)
+    caps: dict[str, float] = field(init=False)
+    _last: dict[str, float] = field(init=False, default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self.caps = {"consensus": 1e5, "low_rank": 1e5, "low_frequency": self.mu_max}
+        self.values = {"consensus": 1e-3, "low_rank": 1e-3, "low_frequency": min(1e-4, self.mu_max)}
+
+    def advance(self, residuals: Mapping[str, float]) -> None:
+        """Go to the parameters of the next round."""
+        for name, value in self.values.items():
+            if name in self._last and residuals[name] > _SLOW * self._last[name]:
+                self.values[name] = min(value * _GROWTH, self.caps[name])
+            self._last[name] = residuals[name]
+
+
+@dataclass
+class CodeRows(RowArrays):
+    """Row arrays of the loop; tensors are (n, m, 64), in double precision: tiny residuals decide how penalties grow.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Clusters, numbered by size; there may be fewer than asked for.
-    embedding_ : ndarray of shape (n_samples, 64)
-        The consensus codes.
-    basis_ : basis
-        The fitted transform.
-    n_iter_ : int
-        Rounds.
-    converged_ : bool
-        Whether the codes came to rest.
-    history_ : list of Record
-        One a round.
-    representation_ : ndarray of shape (n_samples, 64, n_views)
-        The codes of the views, in the order that their contents decide; only with ``keep="all"``.
-
-    Examples
-    --------
-    >>> import tensormvc as tm
-    >>> views, y = tm.datasets.load_digits_views(200)
-    >>> model = tm.TLRLF4MVC(n_clusters=10, random_state=0).fit(views)
-    >>> model.embedding_.shape
-    (200, 64)
+    starts : list of arrays
+        F (n, c), and where B, C and Y start, (n, 64) each, the same in all views.
+    factors : list of arrays (n, a_v)
+        A_v. One with fewer rows is zero in the others.
+    frequencies : array of shape (n, c)
+        F.
+    codes, low_rank, low_frequency : arrays of shape (n, m, 64)
+        𝓑, 𝓒 and Y.
+    q13, q2 : arrays of shape (n, m, 64)
+        Q1 + Q3, and Q2.
+    shifted : array of shape (n, m, 64)
+        𝓑 + Q2/β2, of which 𝓒 is made.
+    consensus : array of shape (n, 64)
+        B̂.
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **TensorClusterer._parameter_constraints,
-        "lam": POSITIVE,
-        "gamma": POSITIVE,
-        "mu_max": POSITIVE,
-        "n_kernel_anchors": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
-        "device": "no_validation",
+    starts: list[Array]
+    factors: list[Array]
+    frequencies: Array
+    codes: Array
+    low_rank: Array
+    low_frequency: Array
+    q13: Array
+    q2: Array
+    shifted: Array
+    consensus: Array
+
+
+def begin(rows: Rows, n_views: int, n_frequencies: int, code_length: int) -> list[Array]:
+    """Create the arrays of the loop from the "starts" of rows; return B_vᵀA_v of every view."""
+    shape = n_views, code_length
+    rows.create(codes=shape, low_rank=shape, low_frequency=shape, q13=shape, q2=shape, shifted=shape)
+    rows.create(frequencies=(n_frequencies,), consensus=(code_length,))
+    coefficients = rows.sum(_begin)
+    rows.drop("starts")
+    return coefficients
+
+
+@row_work(reads="starts factors", sets="frequencies codes low_rank low_frequency consensus")
+def _begin(rows: CodeRows) -> list[Array]:
+    rows.frequencies[...], codes, low_rank, low_frequency = rows.starts
+    for tensor, start in ((rows.codes, codes), (rows.low_rank, low_rank), (rows.low_frequency, low_frequency)):
+        tensor[...] = start if start.ndim == 3 else start[:, None]
+    rows.consensus[...] = namespace(rows.codes).mean(rows.codes, axis=1)
+    return _coefficients(rows.codes, rows.factors)
+
+
+def round(
+    rows: Rows, coordinates: Coordinates, coefficients: list[Array], gamma: float, betas: tuple[float, float, float]
+) -> tuple[list[Array], Step]:
+    """Do one round: the updates of B, B̂, C, Y and the multipliers in order; return B_vᵀA_v, and the residuals."""
+    sums = rows.sum_later(_update_codes, coefficients, betas)
+    # C ← shrink(B + Q2/β2), with threshold γ/β2
+    nuclear_norm = coordinates.shrink_rows(rows, "shifted", "low_rank", Nuclear(), gamma / betas[1])
+    change, consensus, squares, spectrum, *coefficients = sums()
+    low_rank, low_frequency = rows.sum(_update_copies, spectrum, betas)
+    residuals = {
+        name: float(values.max()) ** 0.5
+        for name, values in (
+            ("change", change),
+            ("consensus", consensus),
+            ("low_rank", low_rank),
+            ("low_frequency", low_frequency),
+        )
     }
+    # ‖B − A AᵀB‖² + λ ‖W‖² at the best W is ‖B‖² − ‖AᵀB‖².
+    unexplained = float(squares.sum()) - sum(float(namespace(part).sum(part**2)) for part in coefficients)
+    objective = unexplained / 2 + gamma * nuclear_norm
+    return coefficients, Step(residuals, stop=residuals["change"], objective=objective)
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        basis: Any = "auto",
-        lam: float = 0.01,
-        gamma: float = 1.0,
-        mu_max: float = 0.1,
-        n_kernel_anchors: int | str = "auto",
-        view_sizes: Sequence[int] | None = None,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        random_state: Any = None,
-        verbose: int = 0,
-        callback: Callable[..., Any] | None = None,
-        keep: str | None = None,
-        device: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.basis = basis
-        self.lam = lam
-        self.gamma = gamma
-        self.mu_max = mu_max
-        self.n_kernel_anchors = n_kernel_anchors
-        self.view_sizes = view_sizes
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-        self.keep = keep
-        self.device = device
 
-    def _as_views(self, views: Any) -> Views:
-        return self._working_views(views, device=self.device, by_blocks=True, on_cluster=True)
+def _coefficients(codes: Array, factors: list[Array]) -> list[Array]:
+    """Return B_vᵀA_v of every view, with the long side last, which matrix products like better."""
+    return [contiguous(codes[: part.shape[0], v].T) @ in_double(part) for v, part in enumerate(factors)]
 
-    def _solve(self, views: Views, seed: int, sample_graph: Any) -> NDArray[np.intp] | None:
-        refuse_missing(views, "TLRLF4MVC")
-        rows = views.rows
-        basis = self._fit_basis(views, seed, sample_graph)
-        random = SampleRandom(views, seed)
-        rows.full_beside("points", "views")
-        rows.each(_standardise, width=max(views.widths))
-        kmeans_of_rows(rows, self.n_clusters, n_init=_RESTARTS, random=random)
-        rows.drop("points")
-        views.hold_ties()
-        kernels = fit_kernels(views, self._depth(views.n_samples))
-        rows.drop("ties")
-        problem = Problem(
-            kernels,
-            ridge_roots(rows, kernels, self.lam),
-            rows.sum(_cluster_sizes, self.n_clusters),
-            [random.draw(_CODE_LENGTH) for _ in range(3)],
-        )
-        if is_compressible(basis, sum(problem.widths)):
-            self._solve_in_coordinates(rows, basis, problem)
-        else:
-            self._solve_as_given(rows, basis, problem, single_precision=views.single_precision)
-        if self.keep == "all":
-            self.representation_ = views.given("codes").transpose(0, 2, 1)
-        self.embedding_ = views.given("consensus")
-        best_discrete_labels(rows, self.n_clusters, n_init=_LABEL_RESTARTS, random=random)
-        return None if rows.distributed else np.asarray(on_host(rows["labels"]))
 
-    def _solve_as_given(self, rows: Any, basis: Any, problem: Problem, *, single_precision: bool) -> None:
-        m = len(problem.kernels)
-        kind = "float32" if single_precision else "float64"
-        rows.full_list("factors", problem.widths[-m:], dtype=kind)
-        rows.full("frequencies", self.n_clusters)
-        for name in ("codes", "low_rank", "low_frequency"):
-            rows.full(name, m, _CODE_LENGTH)
-        width = max(max(kernel.anchors.shape) for kernel in problem.kernels)
-        rows.each(_begin, problem, width=max(rows.product_width(width), width // 4))
-        coefficients = None if rows.distributed else coefficient_rows(basis, rows["frequencies"], m, in_turn=True)
-        if coefficients is None:
-            self._run_codes(rows, basis, m)
-        else:
-            self._solve_in_coefficients(rows, coefficients, m)
+@row_work(reads="factors frequencies low_rank low_frequency q2", writes="codes consensus q13", sets="shifted")
+def _update_codes(rows: CodeRows, coefficients: list[Array], betas: tuple[float, float, float]) -> list[Array]:
+    """Update B, B̂ and Q1, and what C is made of; return ‖ΔB_v‖², ‖B_v − B̂‖², ‖B_v‖², FᵀB, and B_vᵀA_v."""
+    beta1, beta2, beta3 = betas
+    codes, consensus, q13, q2 = rows.codes, rows.consensus, rows.q13, rows.q2
+    xp, factors = namespace(codes), rows.factors
+    new, term = (rows.room(name, codes.shape, codes) for name in ("new", "term"))
+    # B_v ← (A_v A_vᵀ B_v + β1 B̂ − Q1 + β2 C_v − Q2 + β3 Y_v − Q3) / (1 + β1 + β2 + β3)
+    for v, part in enumerate(factors):
+        new[: part.shape[0], v] = (coefficients[v] @ in_double(part).T).T
+        new[part.shape[0] :, v] = 0
+    new += xp.multiply(rows.low_rank, beta2, out=term)
+    new += xp.multiply(rows.low_frequency, beta3, out=term)
+    new += (beta1 * consensus)[:, None]
+    new -= q13
+    new -= q2
+    new /= beta1 + beta2 + beta3 + 1
+    codes -= new
+    change = _squares(codes)
+    codes[...] = new
+    # B̂ ← mean of B_v;  Q1 += 1.5 β1 (B_v − B̂)
+    consensus[...] = xp.mean(new, axis=1)
+    gap = _ascend(q13, xp.subtract(new, consensus[:, None], out=term), beta1)
+    shifted = xp.multiply(q2, 1 / beta2, out=rows.shifted)
+    shifted += new
+    spectrum = rows.frequencies.T @ xp.reshape(new, (new.shape[0], -1))
+    return [change, gap, _squares(new), spectrum, *_coefficients(new, factors)]
 
-    def _solve_in_coefficients(self, rows: Any, coefficients: CoefficientRows, m: int) -> None:
-        """Solve the same problem on the coefficients of the transform, and bring the result back."""
-        frequencies = coefficients.into(rows["frequencies"])
-        spectral = InMemory(frequencies)
-        # One after the other: together they are the most that is held.
-        factors = rows["factors"]
-        spectral.hold(frequencies=frequencies, factors=[_spectrum(coefficients, factors.pop(0)) for _ in range(m)])
-        rows.drop("frequencies", "factors")
-        for name in ("codes", "low_rank", "low_frequency"):
-            spectral.hold(**{name: coefficients.into(rows[name])})
-            rows.drop(name)
-        self._run_codes(spectral, coefficients, m)
-        for name in ("consensus", "codes") if self.keep == "all" else ("consensus",):
-            rows.hold(**{name: coefficients.back(spectral[name])})
 
-    def _solve_in_coordinates(self, rows: Any, basis: Any, problem: Problem) -> None:
-        """Solve the same problem in coordinates, which are fewer than the samples, and expand the result."""
-        m = len(problem.kernels)
-        factor = hold_vectors(basis, rows)
-        widths = [len(basis.slice_weights_), *problem.widths]
-        # The constant, at least, is in the span of both the transform and the indicators.
-        compression = Compression(rows, partial(problem.columns, factor), widths, n_few=len(widths) - m)
-        vectors, frequencies, *starts = compression.parts[: len(widths) - m]
-        coordinates = InMemory(vectors)
-        xp = namespace(vectors)
-        coordinates.hold(
-            factors=[trimmed(part) for part in compression.parts[-m:]],
-            frequencies=contiguous(frequencies),
-            **{
-                name: xp.stack([start] * m, axis=1)
-                for name, start in zip(("codes", "low_rank", "low_frequency"), starts, strict=True)
-            },
-        )
-        self._run_codes(coordinates, CoordinateBasis(vectors), m)
-        compression.expand("consensus", coordinates["consensus"])
-        if self.keep == "all":
-            compression.expand("codes", coordinates["codes"])
-        rows.drop("vectors")
+@row_work(reads="codes low_rank frequencies", writes="q13 q2", sets="low_frequency")
+def _update_copies(rows: CodeRows, spectrum: Array, betas: tuple[float, float, float]) -> list[Array]:
+    """Update Y ← F FᵀB, Q2 and Q3; return ‖B_v − C_v‖² and ‖B_v − Y_v‖²."""
+    codes, low_frequency = rows.codes, rows.low_frequency
+    xp = namespace(codes)
+    matmul_into(rows.frequencies, spectrum, xp.reshape(low_frequency, (low_frequency.shape[0], -1)))
+    room = rows.room("gap", codes.shape, codes)
+    return [
+        _ascend(multiplier, xp.subtract(codes, copy, out=room), beta)
+        for multiplier, copy, beta in ((rows.q2, rows.low_rank, betas[1]), (rows.q13, low_frequency, betas[2]))
+    ]
 
-    def _run_codes(self, rows: Any, basis: Any, m: int) -> None:
-        solver = LowFrequencyCodes(rows, (m, _CODE_LENGTH), basis, Nuclear(), gamma=self.gamma)
-        self._run(solver.step, BetaSchedule(self.mu_max))
-        solver.close()
 
-    def _depth(self, n: int) -> int:
-        if self.n_kernel_anchors == "auto":
-            return max(1, int(np.log2(min(_MOST_ANCHORS, max(2, n // 4)))))
-        anchors = int(self.n_kernel_anchors)
-        if anchors & (anchors - 1) or anchors > n:
-            raise ValueError(f"n_kernel_anchors={anchors} must be a power of 2, at most the {n} samples")
-        return anchors.bit_length() - 1
+def _ascend(multiplier: Array, gap: Array, beta: float) -> Array:
+    """Move a multiplier along its gap, which is overwritten; return the sum of squares of the gap in each view."""
+    squares = _squares(gap)
+    gap *= _STEP * beta
+    multiplier += gap
+    return squares
+
+
+def _squares(tensor: Array) -> Array:
+    """Return the sum of squares of each view."""
+    return namespace(tensor).einsum("ivj,ivj->v", tensor, tensor)
 
 
 @dataclass(frozen=True)
-class Problem:
-    """What all iterates are made of, for any rows of the samples.
+class CodeColumns:
+    """What all iterates are made of, for any rows of the samples; implements `Columns`.
 
     Attributes
     ----------
     kernels : list of Kernel
-        One a view.
+        One per view.
     roots : list of arrays
-        Of their ridge projections.
+        R of the ridge regressions.
     sizes : array of shape (n_clusters,)
-        Of the clusters that the "labels" tell.
+        Sizes of the clusters of k-means, which are the "labels".
     draws : list of Draw
-        Where codes, low-rank and low-frequency copy start.
+        Random starts of B, C and Y.
     """
 
     kernels: list[Kernel]
@@ -275,35 +237,24 @@ class Problem:
     draws: list[Draw]
 
     @property
-    def widths(self) -> list[int]:
-        """Numbers of columns of F, of the starts, and of the factors."""
+    def widths(self) -> tuple[list[int], list[int]]:
+        """Numbers of columns of F and the starts, and of the factors."""
         starts = [draw.shift.shape[0] for draw in self.draws]
-        return [self.sizes.shape[0], *starts, *(root.shape[1] for root in self.roots)]
+        return [self.sizes.shape[0], *starts], [root.shape[1] for root in self.roots]
 
-    def frequencies(self, rows: Part) -> Array:
+    def of(self, rows: ColumnRows) -> tuple[list[Array], list[Array]]:
+        """Return F and the starts, the same in every view, and the factors A_v."""
+        factors = zip(self.kernels, self.roots, strict=True)
+        return (
+            [self.frequencies(rows.labels), *(waves(rows.phases, draw) for draw in self.draws)],
+            [ridge_factor(kernel.features(rows.views), root) for kernel, root in factors],
+        )
+
+    def frequencies(self, labels: Array) -> Array:
         """Return F, the indicators of the clusters at unit length: F Fᵀ B has the means of the clusters as its rows."""
         xp = namespace(self.sizes)
         lengths = xp.sqrt(xp.where(self.sizes > 0, self.sizes, xp.ones_like(self.sizes)))
-        return _members(rows.labels, self.sizes.shape[0]) / lengths
-
-    def starts(self, rows: Part) -> list[Array]:
-        """Return the starts, the same in every view."""
-        return [waves(rows.phases, draw) for draw in self.draws]
-
-    def factors(self, rows: Part) -> list[Array]:
-        """Return the factors of the ridge projections onto the kernel features."""
-        pairs = zip(self.kernels, self.roots, strict=True)
-        return [ridge_factor(kernel.features(rows), root) for kernel, root in pairs]
-
-    def columns(self, factor: Array | None, rows: Part) -> Array:
-        """Return the transform's columns, which are "vectors" but for a factor, and all others, side by side."""
-        vectors = rows.vectors if factor is None else rows.vectors @ factor
-        columns = [vectors, self.frequencies(rows), *self.starts(rows), *self.factors(rows)]
-        return namespace(vectors).concat(columns, axis=1)
-
-
-def _spectrum(coefficients: CoefficientRows, factor: Array) -> Array:
-    return namespace(factor).astype(coefficients.into(factor), factor.dtype, copy=False)
+        return _members(labels, self.sizes.shape[0]) / lengths
 
 
 def _members(labels: Array, n_clusters: int) -> Array:
@@ -312,23 +263,22 @@ def _members(labels: Array, n_clusters: int) -> Array:
     return xp.astype(labels[:, None] == placed(np.arange(n_clusters), labels), xp.float64)
 
 
+@dataclass
+class FeatureRows(RowArrays):
+    """The views, the standardised views side by side, and their clusters by k-means."""
+
+    views: list[Array]
+    points: Array
+    labels: Array
+
+
 @row_work(reads="labels")
-def _cluster_sizes(rows: Part, n_clusters: int) -> Array:
-    labels = rows.labels
-    return namespace(labels).sum(_members(labels, n_clusters), axis=0)
-
-
-@row_work(reads="views labels phases", sets="factors frequencies codes low_rank low_frequency")
-def _begin(rows: Part, problem: Problem) -> None:
-    for part, factor in zip(rows.factors, problem.factors(rows), strict=True):
-        part[...] = factor
-    rows.frequencies[...] = problem.frequencies(rows)
-    for tensor, start in zip((rows.codes, rows.low_rank, rows.low_frequency), problem.starts(rows), strict=True):
-        tensor[...] = start[:, None]
+def _cluster_sizes(rows: FeatureRows, n_clusters: int) -> Array:
+    return namespace(rows.labels).sum(_members(rows.labels, n_clusters), axis=0)
 
 
 @row_work(reads="views", sets="points")
-def _standardise(rows: Part) -> None:
+def _standardise(rows: FeatureRows) -> None:
     """Set the views side by side, each sample of each view with mean 0 and deviation 1 over its features."""
     points, left = rows.points, 0
     xp = namespace(points)
@@ -342,3 +292,172 @@ def _standardise(rows: Part) -> None:
         centred /= xp.where(constant, xp.ones_like(spread), spread)
         points[:, left : left + width] = xp.where(constant, xp.zeros_like(centred), centred)
         left += width
+
+
+@dataclass(repr=False, eq=False)
+class TLRLF4MVC(TensorClusterer):
+    """TLRLF4MVC: short codes explained by kernel features, of low tensor rank and low frequency.
+
+    Solves, for centred Gaussian similarities P_v (n × a) of the samples to the anchors of view v,
+
+        min  Σ_v (½ ‖B_v − P_v W_v‖² + λ/2 ‖W_v‖²) + γ Σ_k w_k ‖𝓑̄_k‖_*    s.t.  B_v = B̂,  B_v ∈ span(F)
+
+    where 𝓑̄_k are the slices of the tensor 𝓑 of all codes B_v (n × 64) under the basis, B̂ is the consensus and F has
+    the indicators of the clusters of k-means, and assigns each sample to the cluster centre that agrees most with its
+    code. Random starts belong to the values of the samples, not to their positions.
+
+    Time O(n a m) per round; under a square orthogonal basis ("fft", "dct", "haar", "random", "gft-…") nothing is
+    transformed in a round. With "agft" and many samples a round costs the same for any n, because all iterates lie in
+    the span of a few thousand columns; memory is then O(n (Σ_v d_v + 64)). Use it where clusters are curved, so that
+    kernels help.
+
+    Views on disk (`numpy.memmap`, and those that `tensormvc.datasets.load_views` leaves there) stay there with "agft",
+    in temporary files as large as the views, in the folder that ``TMPDIR`` names. Dask arrays and dataframes are worked
+    on by the workers of their cluster with "agft" (docs/distributed.md): the labels are the same, as a Dask array.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    basis : str or basis, default="auto"
+        Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
+    lam : float, default=0.01
+        Ridge λ of the kernel regression. The larger, the smoother the codes are as functions of the samples. This
+        default and the next two were chosen together, without labels (docs/defaults.md).
+    gamma : float, default=1.0
+        Weight γ of the low rank. The larger, the more the views must agree, up to where nothing is left of the low-rank
+        copy and the basis has no say. With the default that happens on much data before the codes come to rest: without
+        labels, wherever the low rank stayed it did worse (docs/defaults.md).
+    mu_max : float, default=0.1
+        Cap of the penalty that ties the codes to the clusters of k-means. The larger, the more the result keeps to
+        them.
+    n_kernel_anchors : "auto" or int, default="auto"
+        Anchors of the kernel in each view, a power of 2; by default 1024, or a quarter of the samples if that is less.
+    view_sizes : sequence of int, optional
+        Numbers of columns of the views, where these are given side by side in one array.
+    max_iter : int, default=200
+        Maximum number of rounds.
+    tol : float, default=1e-4
+        Change of the codes of a view, in the Frobenius norm, at which to stop.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts and of k-means.
+    verbose : int, default=0
+        1 prints one line per round.
+    callback : callable, optional
+        Called with the record of every round; returning True ends the fit.
+    keep : "all" or None, default=None
+        Whether to keep ``representation_``, which can be gigabytes.
+    device : str or torch.device, optional
+        Where to compute with PyTorch, such as "cuda". By default PyTorch tensors are worked on where they are,
+        everything else with NumPy. Fitted attributes are NumPy arrays in either case.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Cluster of every sample, numbered by size.
+    embedding_ : ndarray of shape (n_samples, 64)
+        The consensus codes B̂.
+    basis_ : basis
+        The fitted transform.
+    n_iter_ : int
+        Number of rounds.
+    converged_ : bool
+        Whether the codes came to rest.
+    history_ : list of Record
+        Residuals, objective, penalty parameters and seconds of every round.
+    representation_ : ndarray of shape (n_samples, 64, n_views)
+        Codes of the views, in an order that their contents decide; only with ``keep="all"``.
+
+    References
+    ----------
+    Z. Long, Q. Wang, Y. Ren, Y. Liu, C. Zhu, "TLRLF4MVC: Tensor Low-Rank and Low-Frequency for Scalable Multi-View
+    Clustering", IEEE Transactions on Pattern Analysis and Machine Intelligence, 2025.
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> views, y = tm.datasets.load_digits_views(200)
+    >>> model = tm.TLRLF4MVC(n_clusters=10, random_state=0).fit(views)
+    >>> model.embedding_.shape
+    (200, 64)
+    """
+
+    works_on_rows = True
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **TensorClusterer._parameter_constraints,
+        "lam": POSITIVE,
+        "gamma": POSITIVE,
+        "mu_max": POSITIVE,
+        "n_kernel_anchors": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
+    }
+
+    n_clusters: int = 8
+    basis: Any = "auto"
+    lam: float = 0.01
+    gamma: float = 1.0
+    mu_max: float = 0.1
+    n_kernel_anchors: int | str = "auto"
+    view_sizes: Sequence[int] | None = None
+    max_iter: int = 200
+    tol: float = 1e-4
+    random_state: Any = None
+    verbose: int = 0
+    callback: Callable[..., Any] | None = None
+    keep: str | None = None
+    device: Any = None
+
+    def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
+        views.refuse_missing("TLRLF4MVC")
+        rows, m = views.rows, views.n_views
+        basis = self._fit_basis(views, seed, sample_graph)
+        random = SampleRandom(views, seed)
+        rows.create(points=(sum(views.widths),), wide=True)
+        rows.each(_standardise)
+        kmeans_of_rows(rows, self.n_clusters, n_init=_RESTARTS, random=random)
+        rows.drop("points")
+        kernels = fit_kernels(views, self._depth(views.n_samples))
+        rows.drop("ties")
+        columns = CodeColumns(
+            kernels,
+            ridge_roots(rows, kernels, self.lam),
+            rows.sum(_cluster_sizes, self.n_clusters),
+            [random.draw(_CODE_LENGTH) for _ in range(3)],
+        )
+        coordinates = self._coordinates(views, basis, columns)
+        inside = coordinates.enter(rows, columns, dtype="float32" if views.single_precision else "float64")
+        coefficients = begin(inside, m, self.n_clusters, _CODE_LENGTH)
+
+        def step(penalties: dict[str, float]) -> Step:
+            nonlocal coefficients
+            betas = penalties["consensus"], penalties["low_rank"], penalties["low_frequency"]
+            coefficients, done = round(inside, coordinates, coefficients, self.gamma, betas)
+            return done
+
+        self._run(step, BetaSchedule(self.mu_max))
+        inside.drop("factors", "frequencies", "low_rank", "low_frequency", "q13", "q2", "shifted")
+        coordinates.leave(inside, rows, "consensus")
+        self.embedding_ = views.rows_as_given("consensus")
+        if self.keep == "all":
+            coordinates.leave(inside, rows, "codes")
+            self.representation_ = views.rows_as_given("codes").transpose(0, 2, 1)
+        best_discrete_labels(rows, self.n_clusters, n_init=_LABEL_RESTARTS, random=random)
+
+    def _coordinates(self, views: Views, basis: Any, columns: CodeColumns) -> Coordinates:
+        """Return the coordinates in which the rounds cost least."""
+        rows, (starts, factors) = views.rows, columns.widths
+        if is_compressible(basis, sum(starts) + sum(factors)):
+            return SpanCoordinates(rows, basis, columns)
+        if isinstance(rows, InMemory):
+            like = views.place(np.empty((views.n_samples, 0)))
+            if (coefficients := coefficients_of(basis, like, views.n_views)) is not None:
+                return coefficients
+        return SampleCoordinates(basis, views.n_samples)
+
+    def _depth(self, n: int) -> int:
+        if self.n_kernel_anchors == "auto":
+            return max(1, int(np.log2(min(_MOST_ANCHORS, max(2, n // 4)))))
+        anchors = int(self.n_kernel_anchors)
+        if anchors & (anchors - 1) or anchors > n:
+            raise ValueError(f"n_kernel_anchors={anchors} must be a power of 2, at most the {n} samples")
+        return anchors.bit_length() - 1

@@ -1,35 +1,20 @@
-"""Work on the rows of arrays, wherever these are: in memory, on disk, on a device, on a Dask cluster. Internal."""
+"""Work on rows, one per sample, wherever they are: in memory, on disk, on a device, on a Dask cluster. Internal."""
 
 from ._kmeans import kmeans, kmeans_of_rows
-from ._memory import (
-    Executor,
-    InMemory,
-    Join,
-    Part,
-    Work,
-    added,
-    gathered,
-    on_block,
-    piece_size,
-    pieces,
-    row_blocks,
-    row_work,
-)
+from ._memory import InMemory, OnDisk, in_memory, piece_size, pieces, row_blocks
+from ._protocol import RowArrays, Rows, row_work
 from ._random import Draw, SampleRandom, uniform, waves
 
 __all__ = [
     "Draw",
-    "Executor",
     "InMemory",
-    "Join",
-    "Part",
+    "OnDisk",
+    "RowArrays",
+    "Rows",
     "SampleRandom",
-    "Work",
-    "added",
-    "gathered",
+    "in_memory",
     "kmeans",
     "kmeans_of_rows",
-    "on_block",
     "piece_size",
     "pieces",
     "row_blocks",

@@ -1,9 +1,9 @@
-"""Row blocks on a cluster of Dask: the same work on the same blocks, so the same results, with the rows on the workers.
+"""Rows on the workers of a Dask cluster: the same work on the same blocks of rows, so the same results.
 
-The rows are in partitions of consecutive row blocks, each a few futures: the "views", what was made of them once, and
-the state. Work that changes the state makes a new one of copies and leaves the old one as it was, so that the scheduler
-can compute again what a lost worker held. What comes back is small, a result for each row block, and is joined here in
-the order of the blocks. So nothing depends on the partitions, nor on which worker does what.
+The rows are in partitions of consecutive blocks. Of each partition there are a few futures: the views, arrays made of
+them once, and the state. Work that changes the state makes a new one of copies and leaves the old one as it was, so
+that the scheduler can compute again what a lost worker held. Small results, one per block, come back and are joined in
+the order of the blocks: neither the partitions nor the workers change anything.
 """
 
 from __future__ import annotations
@@ -13,22 +13,26 @@ import functools
 import itertools
 import pickle
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Concatenate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import one_thread
-from ._memory import Executor, Join, Part, Work, added, on_block, piece_size, row_blocks
+from ..backend.threads import one_thread
+from ._memory import Fields, pieces, row_blocks, rows_at_once, some_rows
+from ._protocol import Declaration, Join, P, R, Reductions, S, Shape, added, declaration_of, nothing
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 # Arguments of more bytes than this are sent to the cluster once, instead of with every task.
 _SMALL = 4096
-# Bytes that all arrays of a partition should have together, about: at most this, and at most this share of the memory
-# of a worker, since a task holds them twice; and how often the samples go into them.
+# Bytes of all arrays of a partition together, about: at most this, and at most this share of the memory of a worker,
+# since a task holds them twice; and how many times as large as the views the state is.
 _PARTITION_BYTES = 2**27
 _WORKER_SHARE = 16
 _STATE_SHARE = 4
@@ -36,7 +40,7 @@ _STATE_SHARE = 4
 
 @dataclass(frozen=True)
 class Partition:
-    """Some consecutive row blocks."""
+    """Some consecutive blocks of rows."""
 
     blocks: tuple[slice, ...]
 
@@ -54,118 +58,119 @@ class Partition:
         return self.stop - self.start
 
 
-def bytes_at_once(client: Any) -> int:
+def bytes_at_once(client: Client) -> int:
     """Return how many bytes a task of a cluster should look at."""
     limits = [worker.get("memory_limit") or 0 for worker in client.scheduler_info()["workers"].values()]
     return min([_PARTITION_BYTES, *(limit // _WORKER_SHARE for limit in limits if limit)])
 
 
 def partitions(n_rows: int, row_bytes: int, n_threads: int, n_bytes: int = _PARTITION_BYTES) -> list[Partition]:
-    """Return partitions of a size that suits the workers, a few for each thread of theirs."""
+    """Return partitions of a size that suits the workers, a few per thread."""
     blocks = list(row_blocks(n_rows))
-    most = max(1, n_bytes // (_STATE_SHARE * row_bytes))
-    most = min(most, -(-n_rows // (2 * n_threads)))
+    most = min(max(1, n_bytes // (_STATE_SHARE * row_bytes)), -(-n_rows // (2 * n_threads)))
     each = max(1, most // (blocks[0].stop - blocks[0].start))
     return [Partition(tuple(blocks[i : i + each])) for i in range(0, len(blocks), each)]
 
 
 @dataclass(frozen=True)
 class _Fill:
-    """An array, or a list of arrays, that is made when it is first looked at."""
+    """An array, or a list of arrays, to be created on the workers when it is first used."""
 
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: Shape | list[Shape]
     value: float
     dtype: str
-    is_list: bool
 
     def rows(self, n: int) -> Any:
-        made = [np.full((n, *shape), self.value, self.dtype) for shape in self.shapes]
-        return made if self.is_list else made[0]
+        if isinstance(self.shapes, list):
+            return [np.full((n, *shape), self.value, self.dtype) for shape in self.shapes]
+        return np.full((n, *self.shapes), self.value, self.dtype)
 
 
 @dataclass(frozen=True)
 class _Step:
-    """Work on a partition, with what became of its arrays since the last."""
+    """Work on a partition, with what has become of its arrays since the last step."""
 
-    work: Any
-    join: Join
-    size: int
+    work: Callable[..., Any]
+    arguments: Any
+    join: Join[Any]
+    width: int
     fills: dict[str, _Fill]
     dropped: frozenset[str]
     aliases: dict[str, str]
 
-    def names(self, kind: str) -> list[str]:
-        return [self.aliases.get(name, name) for name in getattr(self.work, kind)]
-
     @property
-    def changes(self) -> bool:
-        return bool(self.work.writes or self.work.sets)
+    def declared(self) -> Declaration:
+        return declaration_of(self.work)
+
+    def names(self, *kinds: str) -> list[str]:
+        return [self.aliases.get(name, name) for kind in kinds for name in getattr(self.declared, kind)]
 
 
-def _own(array: Any, copied: bool) -> Any:
-    """Return room of the shape of an array or a list of arrays, with its contents if these are looked at."""
-    if isinstance(array, list):
-        return [_own(part, copied) for part in array]
-    return array.copy() if copied else np.empty_like(array)
-
-
-def _run(
-    partition: Partition,
-    state: Any,
-    *bundles: Any,
-    steps: list[_Step],
-    smalls: list[Any],
-    which: slice = slice(None),
-) -> Any:
-    """Do some work, a step after the other; return the new state, and for each step a result for each row block."""
-    held = {} if state is None else dict(state[0])
-    others = {name: array for bundle in bundles for name, array in bundle.items()}
-    first, ours = partition.start, set[str]()
-    blocks = [slice(block.start - first, block.stop - first) for block in partition.blocks[which]]
+def _run(partition: Partition, state: Any, *bundles: Fields, steps: list[_Step], arguments: list[Any]) -> Any:
+    """Run one step after the other; return the new state, and the results of each step for each block."""
+    held: dict[str, Any] = {} if state is None else dict(state[0])
+    constants = {name: array for bundle in bundles for name, array in bundle.items()}
+    ours: set[str] = set()
     results = []
-    for step, small in zip(steps, smalls, strict=True):
-        made = {name: fill.rows(len(partition)) for name, fill in step.fills.items()}
-        if step.changes:
-            held = {name: array for name, array in held.items() if name not in step.dropped} | made
-            ours = (ours - step.dropped) | set(made)
-            writes, sets = step.names("writes"), step.names("sets")
-            for name in {*writes, *sets} - ours:
-                held[name] = _own(held[name], name in writes)
-            ours |= {*writes, *sets}
-        fields = others | held | made
+    for step, (small, named) in zip(steps, arguments, strict=True):
+        filled = {name: fill.rows(len(partition)) for name, fill in step.fills.items()}
+        if step.declared.changes:
+            held = {name: array for name, array in held.items() if name not in step.dropped} | filled
+            ours = (ours - step.dropped) | set(filled)
+            for name in {*step.names("writes", "sets")} - ours:
+                held[name] = _copy(held[name], name in step.names("writes"))
+            ours |= {*step.names("writes", "sets")}
+        fields = constants | held | filled
         fields |= {alias: fields[name] for alias, name in step.aliases.items() if name in fields}
-        rooms: dict[Any, Any] = {}
+        size, rooms = rows_at_once(step.declared, fields, step.width), dict[Any, Any]()
+        found = []
         with one_thread():
-            found = [on_block(step.work, small, fields, block, step.size, step.join, rooms, first) for block in blocks]
-        results.append([functools.reduce(step.join, found)] if step.work.exact else found)
+            for block in partition.blocks:
+                local = slice(block.start - partition.start, block.stop - partition.start)
+                parts = (
+                    some_rows(step.declared, fields, piece, partition.start, rooms) for piece in pieces(local, size)
+                )
+                found.append(functools.reduce(step.join, (step.work(part, *small, **named) for part in parts)))
+        results.append([functools.reduce(step.join, found)] if step.declared.exact else found)
     return held, results
 
 
-def _results(partition: Partition, state: Any, *bundles: Any, steps: list[_Step], smalls: list[Any]) -> list[Any]:
-    """Do work that changes nothing."""
-    results: list[Any] = _run(partition, state, *bundles, steps=steps, smalls=smalls)[1]
-    return results
+def _copy(array: Any, with_contents: bool) -> Any:
+    if isinstance(array, list):
+        return [_copy(part, with_contents) for part in array]
+    return array.copy() if with_contents else np.empty_like(array)
 
 
-def _result_of_block(
-    partition: Partition, state: Any, *bundles: Any, steps: list[_Step], smalls: list[Any], which: int
-) -> Any:
-    """Do work that changes nothing on one row block."""
-    _, [[result]] = _run(partition, state, *bundles, steps=steps, smalls=smalls, which=slice(which, which + 1))
+def _results(*state: Any, **work: Any) -> list[Any]:
+    """Run steps that change nothing."""
+    found: list[Any] = _run(*state, **work)[1]
+    return found
+
+
+def _result_of_block(partition: Partition, state: Any, *bundles: Fields, block: int, **work: Any) -> Any:
+    """Run a step that changes nothing on one block."""
+    rows = slice(partition.blocks[block].start - partition.start, partition.blocks[block].stop - partition.start)
+    state = None if state is None else ({name: _rows_of(array, rows) for name, array in state[0].items()}, None)
+    cut = ({name: _rows_of(array, rows) for name, array in bundle.items()} for bundle in bundles)
+    [[result]] = _results(Partition((partition.blocks[block],)), state, *cut, **work)
     return result
 
 
-def _plus(total: Any, more: Any) -> Any:
-    return [_plus(a, b) for a, b in zip(total, more, strict=True)] if isinstance(more, list) else total + more
+def _rows_of(array: Any, rows: slice) -> Any:
+    return [part[rows] for part in array] if isinstance(array, list) else array[rows]
 
 
-def _make(partition: Partition, state: Any, *bundles: Any, steps: list[_Step], smalls: list[Any], name: str) -> Any:
-    """Return what is made of all rows of a partition at once."""
+def _make(
+    partition: Partition, state: Any, *bundles: Fields, steps: list[_Step], arguments: list[Any], name: str
+) -> Any:
+    """Return what work makes of all rows of a partition."""
+    (step,), ((small, named),) = steps, arguments
     fields = {} if state is None else dict(state[0])
     fields |= {key: array for bundle in bundles for key, array in bundle.items()}
-    fields |= {alias: fields[other] for alias, other in steps[0].aliases.items() if other in fields}
+    fields |= {alias: fields[other] for alias, other in step.aliases.items() if other in fields}
     with one_thread():
-        return {name: steps[0].work(Part(fields, slice(0, len(partition)), partition.start, {}), *smalls[0])}
+        rows = some_rows(step.declared, fields, slice(0, len(partition)), partition.start)
+        return {name: step.work(rows, *small, **named)}
 
 
 def _second(pair: Any) -> Any:
@@ -185,80 +190,57 @@ def cluster_errors() -> Iterator[None]:
         yield
     except (CancelledError, CommClosedError, TimeoutError) as error:
         raise RuntimeError(
-            "the connection to the Dask scheduler was lost, or its work was cancelled: the fit ends without a result. "
-            f"Look at the logs of the scheduler ({type(error).__name__}: {error})"
+            "the connection to the Dask scheduler was lost, or its work was cancelled: the fit ends without a result; "
+            f"look at the logs of the scheduler ({type(error).__name__}: {error})"
         ) from error
 
 
-class OnDask(Executor):
-    """Row blocks on the workers of a cluster.
+class OnDask(Reductions):
+    """Rows on the workers of a cluster; implements `Rows`.
 
     Parameters
     ----------
     client : distributed.Client
         The cluster.
     parts : list of Partition
-        Of all rows.
-    views : list of futures
-        Of each partition, a dictionary of arrays that never change, "views" among them.
+        All rows.
+    constants : list of futures
+        For each partition, a dictionary of arrays that never change.
     names : tuple of str
-        The names of these.
-    widths : list of int
-        Numbers of features.
+        The names of these arrays.
     """
 
-    distributed = True
+    __slots__ = ("_width",)
 
-    def __init__(
-        self, client: Any, parts: list[Partition], views: list[Any], names: tuple[str, ...], widths: list[int]
-    ) -> None:
-        self.client, self.parts, self.widths = client, parts, widths
+    def __init__(self, client: Client, parts: list[Partition], constants: list[Future], names: tuple[str, ...]) -> None:
+        self.client, self.parts = client, parts
         self.n_rows = parts[-1].stop
-        self._bundles = {"views": views}
-        self._where = dict.fromkeys(names, "views")
+        self._bundles = {"constants": constants}
+        self._bundle_of = dict.fromkeys(names, "constants")
         self._state: list[Any] = [None] * len(parts)
         self._in_state: set[str] = set()
         self._fills: dict[str, _Fill] = {}
         self._dropped: set[str] = set()
         self._aliases: dict[str, str] = {}
-        self._pending: list[tuple[_Step, Sequence[Any], _Later]] = []
-
-    @property
-    def total_width(self) -> int:
-        """Numbers of a row of all "views"."""
-        return sum(self.widths)
+        self._pending: list[tuple[_Step, _Later]] = []
+        self._width = 1
 
     def __contains__(self, name: str) -> bool:
-        return name in self._where or name in self._in_state or name in self._fills
+        return name in self._bundle_of or name in self._in_state or name in self._fills
+
+    def create(
+        self, dtype: str = "float64", *, value: float = 0, wide: bool = False, **shapes: Shape | list[Shape]
+    ) -> None:
+        """Create arrays filled with a value, from their shapes per row; a list of shapes makes a list of arrays."""
+        self.drop(*shapes)
+        self._fills.update({name: _Fill(shape, value, dtype) for name, shape in shapes.items()})
 
     def alias(self, name: str, other: str) -> None:
         """Give an array a second name."""
         self._aliases[name] = other
 
-    def full(self, name: str, *shape: int, value: float = 0, dtype: str = "float64") -> None:
-        """Make an array of all rows, of some shape beyond them, filled with a value."""
-        self._fill(name, _Fill((shape,), value, dtype, False))
-
-    def full_list(self, name: str, widths: list[int], *, dtype: str) -> None:
-        """Make a list of arrays of zeros of all rows, of such widths."""
-        self._fill(name, _Fill(tuple((width,) for width in widths), 0, dtype, True))
-
-    def full_like(self, name: str, other: str, *, dtype: str) -> None:
-        """Make a list of zeros of the shapes of the views."""
-        assert self._aliases.get(other, other) == "views"
-        self.full_list(name, self.widths, dtype=dtype)
-
-    def full_beside(self, name: str, other: str) -> None:
-        """Make an array of zeros as wide as all views together."""
-        assert other == "views"
-        self.full(name, self.total_width)
-
-    def _fill(self, name: str, fill: _Fill) -> None:
-        self.drop(name)
-        self._fills[name] = fill
-
     def drop(self, *names: str) -> None:
-        """Let go of arrays, or of second names; the state forgets arrays when it is changed next."""
+        """Free arrays, or forget second names; the state forgets arrays when it is changed next."""
         for name in names:
             self._aliases.pop(name, None)
             self._fills.pop(name, None)
@@ -266,151 +248,166 @@ class OnDask(Executor):
                 self._in_state.discard(name)
                 self._dropped.add(name)
             if name in self._bundles:
-                del self._bundles[name], self._where[name]
+                del self._bundles[name], self._bundle_of[name]
 
-    def place(self, values: NDArray[Any]) -> Any:
+    def place(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return a small array as it is."""
         return values
 
+    def wide(self, width: int) -> OnDask:
+        """Return the same rows for work with temporaries of `width` numbers per row."""
+        other = object.__new__(OnDask)
+        other.__dict__ = self.__dict__  # one state, whatever the width
+        other._width = width
+        return other
+
     def close(self, *, cancel: bool = False) -> None:
-        """Let go of everything; stop what is under way, too, and whatever depends on it."""
+        """Free everything; with `cancel`, stop what is under way, too, and whatever depends on it."""
         futures = [*itertools.chain.from_iterable(self._bundles.values()), *self._state]
-        self._bundles, self._where, self._state, self._fills = {}, {}, [], {}
+        self._bundles, self._bundle_of, self._state, self._fills = {}, {}, [], {}
         self._in_state.clear()
         self._pending = []
         if cancel and self.client.status == "running":
             self.client.cancel([future for future in futures if future is not None])
 
-    def make(self, name: str, work: Work, *small: Any) -> None:
-        """Let what `work` returns for the rows of a partition, something with as many rows, join the arrays."""
+    def make(self, name: str, work: Callable[Concatenate[S, P], Any], *small: P.args, **named: P.kwargs) -> None:
+        """Create an array from what work returns for the rows of each partition."""
         self._flush()
-        step = _Step(work, added, 1, {}, frozenset(), dict(self._aliases))
-        self._bundles[name] = self._submit(_make, [step], [small], name=name)
-        self._where[name] = name
+        step = _Step(work, (small, named), nothing, 1, {}, frozenset(), dict(self._aliases))
+        self._bundles[name] = self._submit(_make, [step], name=name)
+        self._bundle_of[name] = name
 
-    def futures(self, name: str) -> list[Any]:
-        """Return the futures of what was made, of each partition a dictionary with it."""
+    def futures(self, name: str) -> list[Future]:
+        """Return, for each partition, the future of a dictionary with an array that `make` created."""
         return self._bundles[name]
 
-    def each(self, work: Work, *small: Any, width: int = 1) -> None:
-        """Do row-local work on every piece, at the latest together with the next that something is wanted of."""
-        self._later(work, added, small, width)
+    def each(self, work: Callable[Concatenate[S, P], None], *small: P.args, **named: P.kwargs) -> None:
+        """Run row-local work, at the latest together with the next work whose result is wanted."""
+        self._later(work, nothing, (small, named))
 
-    def sum_later(self, work: Work, *small: Any, width: int = 1) -> Callable[[], Any]:
-        """Return a function that returns the sum; the work is done together with the next."""
-        return self._later(work, added, small, width)
+    def sum(self, work: Callable[Concatenate[S, P], R], *small: P.args, **named: P.kwargs) -> R:
+        """Add up the results of work; large products are added on the workers, one block after the other."""
+        if declaration_of(work).products:
+            total: R = self._sum_on_workers(self._step(work, added, (small, named)))
+            return total
+        return self.reduce(work, added, *small, **named)
 
-    def reduce(self, work: Work, join: Join, *small: Any, width: int = 1) -> Any:
-        """Join what `work` returns for the pieces, in their order; nothing is None, to which `join` adds the first."""
-        return self._later(work, join, small, width)()
+    def sum_later(self, work: Callable[Concatenate[S, P], R], *small: P.args, **named: P.kwargs) -> Callable[[], R]:
+        """Return a function that returns the sum; the work joins the next one."""
+        return self._later(work, added, (small, named))
 
-    def sum_of_products(self, work: Work, *small: Any, width: int) -> Any:
-        """Return the sum of products of so many columns: blocks are added up on the workers, one after the other."""
-        self._flush()
-        step, total = self._step(work, added, self.product_width(width)), None
-        given, sent = self._looked_at([step]), self._sent(step, small)
-        with cluster_errors():
-            for part, *of_part in zip(self.parts, *given, strict=True):
-                # Each sum right after what it adds, so that it goes before what comes later, and few results wait.
-                for i, key in enumerate(_keys(work, "", len(part.blocks))):
-                    more = self.client.submit(
-                        _result_of_block, part, *of_part, steps=[step], smalls=[sent], which=i, key=key, pure=False
-                    )
-                    sum_key = _keys(work, "sum", 1)[0]
-                    total = more if total is None else self.client.submit(_plus, total, more, key=sum_key, pure=False)
-            return self.client.gather(total)
-
-    def _later(self, work: Any, join: Join, small: Sequence[Any], width: int) -> _Later:
-        step, result = self._step(work, join, width), _Later(self._flush)
-        self._pending.append((step, small, result))
+    def reduce(self, work: Callable[Concatenate[S, P], R], join: Join[R], *small: P.args, **named: P.kwargs) -> R:
+        """Join the results of work, in the order of the rows."""
+        result: R = self._later(work, join, (small, named))()
         return result
 
-    def _step(self, work: Any, join: Join, width: int) -> _Step:
-        """Return a step of work, with what became of the arrays since the last that changes any."""
-        if work.writes or work.sets:
-            fills, dropped = self._fills, frozenset(self._dropped)
-            self._in_state |= set(fills)
+    def _sum_on_workers(self, step: _Step) -> Any:
+        self._flush()
+        used, sent, total = self._used([step]), self._sent(step), None
+        with cluster_errors():
+            for part, *of_part in zip(self.parts, *used, strict=True):
+                # Each sum right after what it adds, so that it goes before what comes later, and few results wait.
+                for i, key in enumerate(_keys(step.work, "", len(part.blocks))):
+                    more = self.client.submit(
+                        _result_of_block, part, *of_part, block=i, steps=[step], arguments=[sent], key=key, pure=False
+                    )
+                    key = _keys(step.work, "sum", 1)[0]
+                    total = more if total is None else self.client.submit(_plus, total, more, key=key, pure=False)
+            return self.client.gather(total)
+
+    def _later(self, work: Callable[..., Any], join: Join[Any], arguments: Any) -> _Later:
+        step, result = self._step(work, join, arguments), _Later(self._flush)
+        self._pending.append((step, result))
+        return result
+
+    def _step(self, work: Callable[..., Any], join: Join[Any], arguments: Any) -> _Step:
+        """Return a step of work, with what has become of the arrays since the last one that changes any."""
+        declared = declaration_of(work)
+        step = _Step(work, arguments, join, self._width, self._fills, frozenset(self._dropped), dict(self._aliases))
+        if declared.changes:
+            self._in_state |= set(self._fills)
             self._fills, self._dropped = {}, set()
-        else:
-            names = {self._aliases.get(name, name) for name in work.reads}
-            fills, dropped = {name: fill for name, fill in self._fills.items() if name in names}, frozenset()
-        return _Step(work, join, piece_size(width), fills, dropped, dict(self._aliases))
+            return step
+        names = set(step.names("reads"))
+        return replace(
+            step, fills={name: self._fills[name] for name in self._fills if name in names}, dropped=frozenset()
+        )
 
     def _flush(self) -> None:
-        """Do what is waiting to be done: a task for each partition."""
+        """Run all pending work: one task per partition."""
         if not self._pending:
             return
         pending, self._pending = self._pending, []
-        steps = [step for step, _, _ in pending]
-        smalls = [small for _, small, _ in pending]
-        if any(step.changes for step in steps):
-            self._state = self._submit(_run, steps, smalls)
+        steps = [step for step, _ in pending]
+        if any(step.declared.changes for step in steps):
+            self._state = self._submit(_run, steps)
             keys = _keys(steps[-1].work, "result", len(self.parts))
             futures = self.client.map(_second, self._state, key=keys, pure=False)
         else:
-            futures = self._submit(_results, steps, smalls)
+            futures = self._submit(_results, steps)
         with cluster_errors():
             found = self.client.gather(futures)
-        for i, (step, _, result) in enumerate(pending):
-            total = None
-            for block in itertools.chain.from_iterable(of_partition[i] for of_partition in found):
-                # What comes from elsewhere is often not to be written to.
-                total = step.join(total, copy.deepcopy(block) if total is None else block)
-            result.set(total)
+        for i, (step, result) in enumerate(pending):
+            of_blocks = itertools.chain.from_iterable(of_partition[i] for of_partition in found)
+            # Arrays that come from elsewhere are often read-only, and the first one is added to.
+            result.set(functools.reduce(step.join, of_blocks, copy.deepcopy(next(of_blocks))))
 
-    def _submit(self, run: Any, steps: list[_Step], smalls: list[Sequence[Any]], **more: Any) -> list[Any]:
-        """Start a task for each partition, with what it looks at."""
+    def _submit(self, run: Callable[..., Any], steps: list[_Step], **more: Any) -> list[Future]:
+        """Start a task for each partition, with the arrays that it uses."""
         with cluster_errors():
             return list(
                 self.client.map(
                     run,
                     self.parts,
-                    *self._looked_at(steps, changes=run is _run),
-                    steps=steps,
-                    smalls=[self._sent(step, small) for step, small in zip(steps, smalls, strict=True)],
+                    *self._used(steps, changes=run is _run),
+                    steps=[replace(step, arguments=None) for step in steps],
+                    arguments=[self._sent(step) for step in steps],
                     **more,
                     key=_keys(steps[-1].work, "", len(self.parts)),
                     pure=False,
                 )
             )
 
-    def _looked_at(self, steps: list[_Step], *, changes: bool = False) -> list[list[Any]]:
-        """Return what some steps look at, for each partition: the state, or None, and what never changes."""
-        names = {name for step in steps for kind in ("reads", "writes", "sets") for name in step.names(kind)}
-        bundles = sorted({self._where[name] for name in names if name in self._where})
+    def _used(self, steps: list[_Step], *, changes: bool = False) -> list[list[Any]]:
+        """Return what steps use, for each partition: the state, or None, and arrays that never change."""
+        names = {name for step in steps for name in step.names("reads", "writes", "sets")}
+        bundles = sorted({self._bundle_of[name] for name in names if name in self._bundle_of})
         needs_state = changes or any(name in self._in_state for name in names)
         state = self._state if needs_state else [None] * len(self.parts)
         return [state, *(self._bundles[bundle] for bundle in bundles)]
 
-    def _sent(self, step: _Step, small: Sequence[Any]) -> Any:
+    def _sent(self, step: _Step) -> Any:
         """Return arguments as they are, or a future of them if they would make every task large."""
-        if len(pickle.dumps(small)) <= _SMALL:
-            return small
+        if len(pickle.dumps(step.arguments)) <= _SMALL:
+            return step.arguments
         import dask
 
         # They are sent once, and the scheduler can send them again where they are lost.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GiB"}):
-            return self.client.submit(_same, small, key=_keys(step.work, "arguments", 1)[0], pure=False)
+            return self.client.submit(_same, step.arguments, key=_keys(step.work, "arguments", 1)[0], pure=False)
+
+
+def _plus(total: Any, more: Any) -> Any:
+    return [_plus(a, b) for a, b in zip(total, more, strict=True)] if isinstance(more, list) else total + more
 
 
 class _Later:
-    """A result that is there once all that waits is done."""
+    """A result that is known once all pending work is done."""
 
     def __init__(self, flush: Callable[[], None]) -> None:
         self._flush = flush
-        self._value: Any = None
-        self._done = False
+        self._value: list[Any] = []
 
     def set(self, value: Any) -> None:
-        self._value, self._done = value, True
+        self._value = [value]
 
     def __call__(self) -> Any:
-        if not self._done:
+        if not self._value:
             self._flush()
-        return self._value
+        return self._value[0]
 
 
-def _keys(work: Any, what: str, count: int) -> list[str]:
+def _keys(work: Callable[..., Any], what: str, count: int) -> list[str]:
     module = work.__module__.rsplit(".", 1)[-1].strip("_")
     return task_keys(".".join(filter(None, (module, work.__name__.strip("_"), what))), count)
 

@@ -1,28 +1,23 @@
-"""k-means whose result depends on the points and the seed alone: not on their order, nor on threads."""
+"""k-means whose result depends on the points and the seed alone: not on the order of the points, nor on threads.
+
+scikit-learn's `KMeans` cannot replace it: its seeding draws by position, it has no starts shared with rows on disk,
+devices and clusters, and `benchmarks/kmeans.py` shows what the distance bounds save.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import (
-    Array,
-    contiguous,
-    in_double,
-    is_tensor,
-    matmul_into,
-    namespace,
-    on_host,
-    placed,
-    sum_of_squares,
-    two_smallest,
-)
-from ._memory import InMemory, Part, row_work
+from ..backend.arrays import Array, contiguous, in_double, is_tensor, namespace, on_host, placed
+from ..backend.linalg import matmul_into, sum_of_squares, two_smallest
+from ._memory import InMemory
+from ._protocol import RowArrays, Rows, row_work
 from ._random import Draw, SampleRandom, uniform
 
 _MAX_ITER = 300
@@ -33,25 +28,55 @@ _DEVICE_DISTANCES = 2**27
 _UNCERTAIN = 1e-7
 
 
-def kmeans(
-    points: Any, n_clusters: int, *, n_init: int, random: SampleRandom, centres: Any = None
-) -> tuple[NDArray[np.intp], float]:
-    """Cluster points by Lloyd's rounds from several k-means++ starts; return the best labels and their inertia.
+@dataclass
+class KMeansRows(RowArrays):
+    """Row arrays of k-means from r starts.
 
-    Distances are matrix products, and sums over points run in their order, so that the same points in the same order
-    give the same labels whatever the number of threads. An emptied cluster restarts at the point that is farthest
-    from its centre.
+    Attributes
+    ----------
+    points : array of shape (n, d)
+        The points.
+    phases : array of shape (n, 8)
+        Of which the random numbers of the points are made.
+    squares : array of shape (n,)
+        Squared lengths of the points.
+    nearest : array of shape (n, r)
+        While centres are drawn, squared distances to the nearest one so far.
+    own : array of int of shape (n, r)
+        Nearest centre of each start, counted through all starts.
+    gap : array of shape (n, r)
+        How much farther away the next nearest centre is, at least.
+    labels : array of int of shape (n,)
+        The result.
+    """
+
+    points: Array
+    phases: Array
+    squares: Array
+    nearest: Array
+    own: Array
+    gap: Array
+    labels: Array
+
+
+def kmeans(
+    points: Array, n_clusters: int, *, n_init: int, random: SampleRandom, centres: Array | None = None
+) -> tuple[NDArray[np.intp], float]:
+    """Cluster points by Lloyd's algorithm from several k-means++ starts; return the best labels and their inertia.
+
+    Sums over points run in their order, so that the same points in the same order give the same labels whatever the
+    number of threads. An emptied cluster restarts at the point that is farthest from its centre.
 
     Parameters
     ----------
     points : array of shape (n, d)
-        The points, NumPy's or PyTorch's on any device.
+        The points, a NumPy array or a PyTorch tensor.
     n_clusters : int
         k, at most n.
     n_init : int
-        Starts.
+        Number of starts.
     random : SampleRandom
-        What draws the starts; of the samples that the points stand for.
+        Random numbers of the samples that the points stand for.
     centres : array of shape (n_clusters, d), optional
         One more start, tried first.
 
@@ -62,60 +87,63 @@ def kmeans(
         Sum of squared distances to the centres.
     """
     rows = InMemory(points)
-    rows.hold(points=contiguous(in_double(points)), phases=random.rows["phases"])
+    phases = random.rows
+    assert isinstance(phases, InMemory)
+    rows.hold(points=contiguous(in_double(points)), phases=phases["phases"])
     inertia = kmeans_of_rows(rows, n_clusters, n_init=n_init, random=random, centres=centres)
     return on_host(rows["labels"]).astype(np.intp, copy=False), inertia
 
 
-def kmeans_of_rows(rows: Any, n_clusters: int, *, n_init: int, random: SampleRandom, centres: Any = None) -> float:
-    """Cluster the rows of "points" as `kmeans` does, with the "phases" of `random`; their "labels" join them.
+def kmeans_of_rows(
+    rows: Rows, n_clusters: int, *, n_init: int, random: SampleRandom, centres: Array | None = None
+) -> float:
+    """Cluster the "points" of rows that hold the "phases" of `random`, and add their "labels".
 
-    All starts go through their rounds together. Memory: 16 bytes a point and start. The other parameters, and what is
-    returned, are those of `kmeans`.
+    All starts go through their rounds together. The other parameters, and the inertia returned, are those of `kmeans`.
     """
     tries = 2 + int(math.log(n_clusters))
     # One start after the other, so that the first ones do not depend on how many there are.
     drawn = [[random.draw(count) for count in [1] + [tries] * (n_clusters - 1)] for _ in range(n_init)]
     longest, d = rows.max(_measure)
-    rows.full("squares")
+    rows.create(squares=())
     rows.each(_square, 4 * (d + 2) * np.finfo(np.float64).eps * float(longest))
     starts = _plus_plus(rows, drawn)
     if centres is not None:
         starts = namespace(starts).concat([in_double(centres)[None], starts])
     ends = _lloyd(rows, starts, _UNCERTAIN * math.sqrt(float(longest)))
-    inertias = [float(value) for value in on_host(rows.sum(_inertia, ends, width=d))]
+    inertias = [float(value) for value in on_host(rows.sum(_inertia, ends))]
     best = 0
     for i, inertia in enumerate(inertias):
         # Starts that end in the same place differ by rounding: the first of them stays.
         if inertia < inertias[best] * (1 - 1e-10):
             best = i
-    rows.full("labels", dtype="int64")
+    rows.create("int64", labels=())
     rows.each(_keep, best, n_clusters)
     rows.drop("squares", "own", "gap")
     return inertias[best]
 
 
 @row_work(reads="points")
-def _measure(rows: Part) -> list[Any]:
+def _measure(rows: KMeansRows) -> list[Array]:
     """Return the largest squared length of a point, and how many coordinates points have."""
     squares = sum_of_squares(rows.points)
     return [namespace(squares).max(squares), rows.points.shape[1]]
 
 
 @row_work(reads="points", sets="squares")
-def _square(rows: Part, rounding: float) -> None:
+def _square(rows: KMeansRows, rounding: float) -> None:
     # No squared distance is negative, whatever the rounding.
     rows.squares[...] = sum_of_squares(rows.points) + rounding
 
 
-def _squared_distances(rows: Part, centres: Array) -> Array:
+def _squared_distances(rows: KMeansRows, centres: Array) -> Array:
     distances = rows.points @ (-2 * centres.T)
     distances += sum_of_squares(centres)
     distances += rows.squares[:, None]
     return distances
 
 
-def _plus_plus(rows: Any, drawn: list[list[Draw]]) -> Array:
+def _plus_plus(rows: Rows, drawn: list[list[Draw]]) -> Array:
     """Draw starts far from each other: of a few candidates each, the one that leaves the least distance.
 
     Returns the centres, (starts, k, d).
@@ -123,11 +151,11 @@ def _plus_plus(rows: Any, drawn: list[list[Draw]]) -> Array:
     _, chosen = rows.reduce(_first, _earlier, Draw.together([draws[0] for draws in drawn]))
     xp = namespace(chosen)
     centres = [chosen]
-    rows.full("nearest", len(drawn), value=math.inf)
+    rows.create(nearest=(len(drawn),), value=math.inf)
     for step in range(1, len(drawn[0])):
         draw = Draw.together([draws[step] for draws in drawn])
-        _, candidates = rows.reduce(_candidates, _earlier, chosen, draw, width=draw.shift.shape[0])
-        left = rows.sum(_left, candidates, width=draw.shift.shape[0])
+        _, candidates = rows.wide(draw.shift.shape[0]).reduce(_candidates, _earlier, chosen, draw)
+        left = rows.wide(draw.shift.shape[0]).sum(_left, candidates)
         candidates = xp.reshape(candidates, (*left.shape, -1))
         picks = xp.argmin(left, axis=1)
         chosen = xp.stack([candidates[r, int(pick)] for r, pick in enumerate(picks)])
@@ -136,23 +164,21 @@ def _plus_plus(rows: Any, drawn: list[list[Draw]]) -> Array:
     return xp.stack(centres, axis=1)
 
 
-def _earlier(one: Any, other: Any) -> Any:
-    """Join arrival times and who arrives: the earlier of each, the first of those that are equal."""
-    if one is None:
-        return other
+def _earlier(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Join arrival times and points: the earlier of each, the first of equal ones."""
     xp = namespace(one[0])
     sooner = other[0] < one[0]
     return xp.where(sooner, other[0], one[0]), xp.where(sooner[:, None], other[1], one[1])
 
 
 @row_work(reads="points phases")
-def _first(rows: Part, draw: Draw) -> tuple[Array, Array]:
+def _first(rows: KMeansRows, draw: Draw) -> tuple[Array, Array]:
     """Return the points with the smallest of their own numbers."""
     return _soonest(uniform(rows.phases, draw), rows.points)
 
 
 @row_work(reads="points squares phases", writes="nearest")
-def _candidates(rows: Part, chosen: Array, draw: Draw) -> tuple[Array, Array]:
+def _candidates(rows: KMeansRows, chosen: Array, draw: Draw) -> tuple[Array, Array]:
     """Measure the distance to the centres last chosen of every start; draw candidates for the next."""
     nearest, numbers = rows.nearest, uniform(rows.phases, draw)
     xp = namespace(nearest)
@@ -168,9 +194,10 @@ def _soonest(times: Array, points: Array) -> tuple[Array, Array]:
 
 
 def _arrivals(weights: Array, numbers: Array) -> Array:
-    """Return the times of a race that each column wins a point with a probability in proportion to its weight.
+    """Return times of which the earliest in each column is a draw with probability proportional to the weights.
 
-    Times are exponential, of which each point has its own: no order of the points enters. The numbers are spoilt.
+    Exponential times, one per point (the Gumbel trick): the order of the points does not matter. Overwrites the
+    numbers.
     """
     xp = namespace(weights)
     numbers *= -1
@@ -181,7 +208,7 @@ def _arrivals(weights: Array, numbers: Array) -> Array:
 
 
 @row_work(reads="points squares nearest")
-def _left(rows: Part, candidates: Array) -> Array:
+def _left(rows: KMeansRows, candidates: Array) -> Array:
     """Return the sum of squared distances that every candidate would leave, (starts, tries)."""
     nearest = rows.nearest
     xp = namespace(nearest)
@@ -189,21 +216,20 @@ def _left(rows: Part, candidates: Array) -> Array:
     return xp.sum(xp.minimum(distances, nearest[:, :, None]), axis=0)
 
 
-def _lloyd(rows: Any, centres: Array, slack: float) -> Array:
-    """Run Lloyd's rounds from every start to their end; return the last centres, (starts, k, d).
+def _lloyd(rows: Rows, centres: Array, slack: float) -> Array:
+    """Run Lloyd's algorithm from every start; return the last centres, (starts, k, d).
 
-    "own" has the nearest centre of every start, counted through all starts, and "gap" by how much the next is farther
-    away, at least: after the first round, distances are computed only where the moves of the centres could have used
-    it up (Hamerly's bound). Distances that are read off inner products are uncertain by `slack`.
+    After the first round, distances are computed only where the moves of the centres could have used up the "gap" to
+    the next nearest one (Hamerly's bound). Distances read off inner products are uncertain by `slack`.
     """
     xp = namespace(centres)
     n_starts, _, d = centres.shape
-    rows.full("own", n_starts, dtype="int64")
-    rows.full("gap", n_starts)
+    rows.create("int64", own=(n_starts,))
+    rows.create(gap=(n_starts,))
     active = list(range(n_starts))
-    _, totals = rows.sum(_reassign, centres, None, slack, width=d)
+    _, totals = rows.sum(_reassign, centres, None, slack)
     for _ in range(_MAX_ITER):
-        # A copy: where workers are threads of this process, they have the last ones still.
+        # A copy: workers that are threads of this process still have the last ones.
         centres, spare = xp.asarray(centres, copy=True), set()
         for r, empty in np.argwhere(on_host(totals[:, :, d]) == 0).tolist():
             if r in active and _refill(rows, r, empty, totals[r], centres, slack):
@@ -216,21 +242,21 @@ def _lloyd(rows: Any, centres: Array, slack: float) -> Array:
             break
         moves = xp.sqrt(xp.sum((centres - before) ** 2, axis=2))
         moves += xp.max(moves, axis=1)[:, None]
-        # Starts that are at their end are never in doubt.
+        # Finished starts are never in doubt.
         moves[[r for r in range(n_starts) if r not in active]] = -math.inf
-        changed, more = rows.sum(_reassign, centres, xp.reshape(moves, (-1,)), slack, width=d)
+        changed, more = rows.sum(_reassign, centres, xp.reshape(moves, (-1,)), slack)
         totals += more
         active = [r for r in active if changed[r]]
     return centres
 
 
-def _refill(rows: Any, r: int, empty: int, totals: Array, centres: Array, slack: float) -> bool:
-    """Restart an empty cluster at the point that is farthest from its centre; return whether that is at its centre.
+def _refill(rows: Rows, r: int, empty: int, totals: Array, centres: Array, slack: float) -> bool:
+    """Restart an empty cluster at the point farthest from its centre; return whether even that is at its centre.
 
-    With fewer places than clusters, some stay at the place of others.
+    With fewer distinct points than clusters, some centres coincide.
     """
     _, k, d = centres.shape
-    distance, old, where, point = rows.reduce(_farthest, _farther, r, centres[r], totals[:, d], width=d)
+    distance, old, where, point = rows.reduce(_farthest, _farther, r, centres[r], totals[:, d])
     totals[old, :d] -= point
     totals[empty, :d] = centres[r, empty] = point
     totals[old, d], totals[empty, d] = totals[old, d] - 1, 1
@@ -239,8 +265,8 @@ def _refill(rows: Any, r: int, empty: int, totals: Array, centres: Array, slack:
 
 
 @row_work(reads="points own")
-def _farthest(rows: Part, r: int, centres: Array, counts: Array) -> tuple[float, int, int, Array]:
-    """Return the point, not alone in its cluster, that is farthest from its centre: how far, whose, which, itself."""
+def _farthest(rows: KMeansRows, r: int, centres: Array, counts: Array) -> tuple[float, int, int, Array]:
+    """Return the point, not alone in its cluster, farthest from its centre: distance, cluster, number, point."""
     own = rows.own[:, r] - r * centres.shape[0]
     xp = namespace(own)
     distances = sum_of_squares(rows.points - centres[own])
@@ -249,22 +275,23 @@ def _farthest(rows: Part, r: int, centres: Array, counts: Array) -> tuple[float,
     return float(distances[where]), int(own[where]), rows.first + where, rows.points[where]
 
 
-def _farther(one: Any, other: Any) -> Any:
-    return other if one is None or other[0] > one[0] else one
+def _farther(one: tuple[float, int, int, Array], other: tuple[float, int, int, Array]) -> tuple[float, int, int, Array]:
+    return other if other[0] > one[0] else one
 
 
 @row_work(writes="own gap")
-def _move(rows: Part, r: int, where: int, centre: int) -> None:
+def _move(rows: KMeansRows, r: int, where: int, centre: int) -> None:
     if 0 <= where - rows.first < len(rows):
         rows.own[where - rows.first, r] = centre
         rows.gap[where - rows.first, r] = 0
 
 
 @row_work(reads="points squares", writes="own gap")
-def _reassign(rows: Part, centres: Array, moves: Array | None, slack: float) -> list[Array]:
-    """Assign anew the points that are in doubt after the moves of the centres; first, all points.
+def _reassign(rows: KMeansRows, centres: Array, moves: Array | None, slack: float) -> list[Array]:
+    """Reassign the points that are in doubt after the moves of the centres; first, all points.
 
-    Returns, for every start, how many changed, and how sums and sizes of its clusters, (k, d + 1), did.
+    Returns, for every start, how many points changed, and the changes of the sums and sizes of its clusters, (k, d +
+    1).
     """
     points, squares, own, gap = rows.points, rows.squares, rows.own, rows.gap
     xp = namespace(points)
@@ -310,7 +337,7 @@ def _reassign(rows: Part, centres: Array, moves: Array | None, slack: float) -> 
 
 
 def _stretches(starts: Array, n_starts: int) -> Iterator[tuple[int, slice]]:
-    """Yield the numbers that occur in an ascending list of them, and where they do."""
+    """Yield the starts that occur in an ascending list of them, and where they do."""
     ends = namespace(starts).searchsorted(starts, placed(np.arange(n_starts + 1), starts))
     for r, (first, last) in enumerate(pairwise(on_host(ends).tolist())):
         if first < last:
@@ -318,12 +345,12 @@ def _stretches(starts: Array, n_starts: int) -> Iterator[tuple[int, slice]]:
 
 
 @row_work(reads="points own")
-def _inertia(rows: Part, centres: Array) -> Array:
+def _inertia(rows: KMeansRows, centres: Array) -> Array:
     xp = namespace(centres)
     flat = xp.reshape(centres, (-1, centres.shape[2]))
     return xp.stack([xp.sum(sum_of_squares(rows.points - flat[own])) for own in rows.own.T])
 
 
 @row_work(reads="own", sets="labels")
-def _keep(rows: Part, best: int, n_clusters: int) -> None:
+def _keep(rows: KMeansRows, best: int, n_clusters: int) -> None:
     rows.labels[...] = rows.own[:, best] - best * n_clusters

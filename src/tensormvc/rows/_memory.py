@@ -1,8 +1,6 @@
-"""How row blocks are run. A round of an anchor method is row-local work plus small reductions, nothing else.
+"""Rows in this process: NumPy arrays, worked on by all threads, or PyTorch tensors; views may be on disk.
 
-An executor holds arrays over the samples by name. Work on them is a function of a `Part`, some consecutive rows of
-all of them, and of small arguments; it may change rows in place, and returns something small. Its decorator says which
-arrays it looks at and which it changes, so that it runs as well where a block of rows is another process's.
+Blocks of rows and the pieces that they are cut into depend on sizes alone, so sums round the same whatever the threads.
 """
 
 from __future__ import annotations
@@ -10,36 +8,47 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, Concatenate, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import is_on_disk, is_tensor, namespace, parallel_ranges, placed, scratch_array, thread_count
+from ..backend.arrays import Array, is_sparse, is_tensor, namespace, placed
+from ..backend.scratch import scratch_array
+from ..backend.threads import parallel_ranges, thread_count
+from ._protocol import (
+    Declaration,
+    Join,
+    P,
+    R,
+    Reductions,
+    Rows,
+    S,
+    Shape,
+    declaration_of,
+)
 
-# A block has so many rows before there are more; there are so many before blocks grow; and so large they grow.
+# Up to _ROW_BLOCK rows are one block; up to _GROWING_BLOCKS blocks are added before they grow, to _MOST_ROWS at most.
 _ROW_BLOCK = 8192
 _GROWING_BLOCKS = 8
 _MOST_ROWS = 2**14
-# Numbers of a matrix that are worked on together: few enough for the cache, and enough for threads not to wait for the
-# interpreter between operations.
+# Numbers of an array worked on together: few enough for the cache, enough for threads not to wait for the interpreter.
 _CACHED = 2**17
-# Rows of products of columns are worked on together as if they had so many numbers.
-_PRODUCT_WIDTH = 64
+# Rows of a product of thousands of columns that are worked on together.
+_PRODUCT_ROWS = 2**11
 # Numbers below which threads would spend more time waiting for the interpreter than they save.
 _FEW = 2**19
 # A device wants large pieces.
 _DEVICE_PIECE = 2**27
+# Whether arrays that work declares to set are first filled with garbage, so that tests see when they are read.
+POISON = False
 
-Work = Callable[..., Any]
-Join = Callable[[Any, Any], Any]
-_AnyWork = TypeVar("_AnyWork", bound=Work)
+Fields = Mapping[str, Any]
 
 
 def row_blocks(n_rows: int) -> Iterator[slice]:
-    """Yield the row blocks over which sums over samples run; they depend on the number of rows alone."""
+    """Yield the blocks over which sums over samples run; they depend on the number of rows alone."""
     # Groups of four, which two or four threads share evenly.
     count = min(_GROWING_BLOCKS, 4 * -(-n_rows // (4 * _ROW_BLOCK))) if n_rows > _ROW_BLOCK else 1
     size = min(_MOST_ROWS, -(-n_rows // count))
@@ -47,307 +56,207 @@ def row_blocks(n_rows: int) -> Iterator[slice]:
         yield slice(start, min(start + size, n_rows))
 
 
-def row_work(
-    reads: str = "", writes: str = "", *, sets: str = "", exact: bool = False
-) -> Callable[[_AnyWork], _AnyWork]:
-    """Say which arrays, by their names, some work looks at, which it changes, and which it sets without a look.
-
-    Results that are `exact`, such as counts, may be joined in any grouping: nothing of them is rounded.
-    """
-
-    def mark(work: _AnyWork) -> _AnyWork:
-        for name, value in (("reads", reads), ("writes", writes), ("sets", sets)):
-            setattr(work, name, value.split())
-        work.exact = exact  # type: ignore[attr-defined]
-        return work
-
-    return mark
-
-
-class Part:
-    """Some consecutive rows of all arrays, which are its attributes; lists of arrays are lists of their rows.
-
-    Attributes
-    ----------
-    first : int
-        Number of the first of the rows among all samples.
-    """
-
-    __slots__ = ("_fields", "_rooms", "_rows", "first")
-
-    def __init__(self, fields: Mapping[str, Any], rows: slice, offset: int, rooms: dict[Any, Any]) -> None:
-        self._fields, self._rows, self._rooms = fields, rows, rooms
-        self.first = offset + rows.start
-
-    def __getattr__(self, name: str) -> Any:
-        field = self._fields[name]
-        return [array[self._rows] for array in field] if isinstance(field, list) else field[self._rows]
-
-    def __len__(self) -> int:
-        return int(self._rows.stop - self._rows.start)
-
-    def room(self, name: Any, shape: tuple[int, ...], like: Any) -> Any:
-        """Return an array of some shape, with anything in it, for what is needed while a piece is worked on.
-
-        Pieces that are worked on one after the other share it, since fresh memory costs more than what is done in it.
-        So it must not be returned, and the same name is the same memory.
-
-        Parameters
-        ----------
-        name : hashable
-            Which room.
-        shape : tuple of int
-            The shape.
-        like : array
-            Of the type, and where, the room shall be.
-        """
-        if is_tensor(like):
-            return like.new_empty(shape)
-        size, room = math.prod(shape), self._rooms.get(name)
-        if room is None or room.size < size or room.dtype != like.dtype:
-            room = self._rooms[name] = np.empty(size, like.dtype)
-        return room[:size].reshape(shape)
-
-
 def pieces(block: slice, size: int) -> Iterator[slice]:
-    """Yield the pieces of a block, as equal as can be, of at most so many rows."""
+    """Cut a block into pieces of nearly equal size, of at most `size` rows."""
     length = block.stop - block.start
     step = -(-length // -(-length // size))
     for start in range(block.start, block.stop, step):
         yield slice(start, min(start + step, block.stop))
 
 
-def on_block(
-    work: Work,
-    small: Sequence[Any],
-    fields: Mapping[str, Any],
-    block: slice,
-    size: int,
-    join: Join,
-    rooms: dict[Any, Any],
-    offset: int = 0,
+def piece_size(width: int, tensors: bool = False) -> int:
+    """Return how many rows of `width` numbers are worked on together."""
+    return max(1, (_DEVICE_PIECE if tensors else _CACHED) // max(1, width))
+
+
+def rows_at_once(declared: Declaration, fields: Fields, width: int) -> int:
+    """Return how many rows some work takes at a time, from the width of its arrays and of its temporaries."""
+    widths, tensors = [width], False
+    for name in declared.names:
+        for array in fields[name] if isinstance(fields[name], list) else [fields[name]]:
+            n = max(1, array.shape[0])
+            widths.append(array.nnz // n if is_sparse(array) else math.prod(array.shape[1:]))
+            tensors = tensors or is_tensor(array)
+    if declared.products and not tensors:
+        return _PRODUCT_ROWS
+    return piece_size(max(widths), tensors)
+
+
+def some_rows(
+    declared: Declaration, fields: Fields, rows: slice, first: int = 0, rooms: dict[Hashable, Any] | None = None
 ) -> Any:
-    """Do work on the pieces of a block, one after the other; return what they return, joined."""
-    total = None
-    for piece in pieces(block, size):
-        total = join(total, work(Part(fields, piece, offset, rooms), *small))
-    return total
+    """Return consecutive rows of the declared arrays as the dataclass of the work; what is only read is read-only."""
+    block = object.__new__(declared.schema)
+    held = vars(block)
+    held.update(first=first + rows.start, _length=rows.stop - rows.start, _rooms={} if rooms is None else rooms)
+    for name in declared.names:
+        array = fields[name]
+        held[name] = [part[rows] for part in array] if isinstance(array, list) else array[rows]
+    for name in declared.reads:
+        for array in held[name] if isinstance(held[name], list) else [held[name]]:
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+    return block
 
 
-class Executor(ABC):
-    """What runs work on the rows of named arrays.
-
-    Attributes
-    ----------
-    distributed : bool
-        Whether the rows are those of other processes, so that nothing of their number may be asked for.
-    n_rows : int
-        Number of samples.
-    """
-
-    distributed = False
-    n_rows: int
-
-    @abstractmethod
-    def reduce(self, work: Work, join: Join, *small: Any, width: int = 1) -> Any:
-        """Join what `work` returns for the pieces, in their order; nothing is None, to which `join` adds the first."""
-
-    def each(self, work: Work, *small: Any, width: int = 1) -> None:
-        """Do row-local work on every piece.
-
-        Parameters
-        ----------
-        work : function of a `Part` and of small arguments
-            What is done, marked by `row_work`.
-        *small : objects
-            The arguments.
-        width : int
-            Numbers of a row that are worked on together.
-        """
-        self.reduce(work, _nothing, *small, width=width)
-
-    def sum(self, work: Work, *small: Any, width: int = 1) -> Any:
-        """Add up what `work` returns for every piece, in their order; lists are added entry by entry."""
-        return self.reduce(work, added, *small, width=width)
-
-    def sum_later(self, work: Work, *small: Any, width: int = 1) -> Callable[[], Any]:
-        """Return a function that returns the sum, for work that need not be done before the next is known, too."""
-        total = self.sum(work, *small, width=width)
-        return lambda: total
-
-    def sum_of_products(self, work: Work, *small: Any, width: int) -> Any:
-        """Return the sum of products of so many columns with each other, of large pieces: they are not so small."""
-        return self.sum(work, *small, width=self.product_width(width))
-
-    def product_width(self, width: int) -> int:
-        """Return the width that makes pieces of a few thousand rows, for products of many columns."""
-        return _PRODUCT_WIDTH
-
-    def max(self, work: Work, *small: Any, width: int = 1) -> Any:
-        """Return the largest of what `work` returns for the pieces, entry by entry if these are lists."""
-        return self.reduce(work, larger, *small, width=width)
-
-
-class InMemory(Executor):
-    """Row blocks in this process: NumPy's by all threads, PyTorch's one after the other.
-
-    A block is worked on in pieces that the cache can hold. Blocks and pieces, and with them the rounding of sums,
-    depend on the sizes alone, not on the threads.
+class InMemory(Reductions):
+    """Rows of NumPy arrays, or of PyTorch tensors on one device; implements `Rows`.
 
     Parameters
     ----------
     like : array of shape (n, ...)
-        Where the rows are.
+        Its length is the number of rows, its namespace and device are theirs.
     """
 
-    def __init__(self, like: Any) -> None:
+    def __init__(self, like: Array) -> None:
         self.tensors = is_tensor(like)
-        self.n_rows = like.shape[0]
+        self.n_rows = int(like.shape[0])
         self._like = like if self.tensors else np.empty(0)
-        self.blocks = [slice(0, self.n_rows)] if self.tensors else list(row_blocks(self.n_rows))
+        self._blocks = [slice(0, self.n_rows)] if self.tensors else list(row_blocks(self.n_rows))
         self._fields: dict[str, Any] = {}
+        self._width = 1
 
     def __getitem__(self, name: str) -> Any:
         """Return all rows of an array."""
         return self._fields[name]
 
-    @property
-    def total_width(self) -> int:
-        """Numbers of a row of all "views"."""
-        return sum(view.shape[1] for view in self._fields["views"])
-
     def __contains__(self, name: str) -> bool:
         return name in self._fields
 
-    def hold(self, **fields: Any) -> None:
-        """Keep arrays of all rows, or lists of them, under their names."""
-        self._fields.update(fields)
+    def hold(self, **arrays: Any) -> None:
+        """Add arrays of all rows, or lists of them."""
+        self._fields.update(arrays)
+
+    def create(
+        self, dtype: str = "float64", *, value: float = 0, wide: bool = False, **shapes: Shape | list[Shape]
+    ) -> None:
+        """Create arrays filled with a value, from their shapes per row; a list of shapes makes a list of arrays."""
+        for name, shape in shapes.items():
+            if isinstance(shape, list):
+                self._fields[name] = [self._filled(part, value, dtype, wide) for part in shape]
+            else:
+                self._fields[name] = self._filled(shape, value, dtype, wide)
+
+    def _filled(self, shape: Shape, value: float, dtype: str, wide: bool) -> Array:
+        shape = self.n_rows, *shape
+        if not self.tensors:
+            return np.full(shape, value, dtype) if value else np.zeros(shape, dtype)
+        xp = namespace(self._like)
+        return xp.full(shape, value, dtype=getattr(xp, dtype), device=self._like.device)
 
     def alias(self, name: str, other: str) -> None:
         """Give an array a second name."""
         self._fields[name] = self._fields[other]
 
-    def full(self, name: str, *shape: int, value: float = 0, dtype: str = "float64") -> None:
-        """Make an array of all rows, of some shape beyond them, filled with a value."""
-        self._fields[name] = self._filled(shape, value, dtype)
-
-    def product_width(self, width: int) -> int:
-        """Return the width that makes pieces of a few thousand rows; on a device pieces are large anyway."""
-        return width if self.tensors else _PRODUCT_WIDTH
-
-    def full_list(self, name: str, widths: list[int], *, dtype: str) -> None:
-        """Make a list of arrays of zeros of all rows, of such widths."""
-        self._fields[name] = [self._filled((width,), 0, dtype) for width in widths]
-
-    def full_beside(self, name: str, other: str) -> None:
-        """Make an array of zeros as wide as all those of a list together; on disk if one of them is."""
-        arrays = self._fields[other]
-        width = sum(array.shape[1] for array in arrays)
-        on_disk = any(map(is_on_disk, arrays))
-        shape = self.n_rows, width
-        self._fields[name] = scratch_array(shape, "float64") if on_disk else self._filled((width,), 0, "float64")
-
-    def full_like(self, name: str, other: str, *, dtype: str) -> None:
-        """Make a list of zeros of the shapes of another list; where an array there is on disk, on disk."""
-        self._fields[name] = [
-            scratch_array(array.shape, dtype) if is_on_disk(array) else self._filled(array.shape[1:], 0, dtype)
-            for array in self._fields[other]
-        ]
-
-    def _filled(self, shape: tuple[int, ...], value: float, dtype: str) -> Any:
-        if not self.tensors:
-            return np.full((self.n_rows, *shape), value, dtype) if value else np.zeros((self.n_rows, *shape), dtype)
-        xp = namespace(self._like)
-        return xp.full((self.n_rows, *shape), value, dtype=getattr(xp, dtype), device=self._like.device)
-
     def drop(self, *names: str) -> None:
-        """Let go of arrays."""
+        """Free arrays."""
         for name in names:
             self._fields.pop(name, None)
 
-    def make(self, name: str, work: Work, *small: Any) -> None:
-        """Let what `work` returns for many rows at once, something with as many rows, join the arrays."""
-        self._fields[name] = work(Part(self._fields, slice(0, self.n_rows), 0, {}), *small)
-
-    def place(self, values: NDArray[Any]) -> Any:
-        """Put a small array of NumPy's where the rows are."""
+    def place(self, values: NDArray[Any]) -> Array:
+        """Put a small NumPy array where the rows are."""
         return placed(values, self._like)
 
-    def reduce(self, work: Work, join: Join, *small: Any, width: int = 1) -> Any:
-        """Join what `work` returns for the pieces, in their order; nothing is None, to which `join` adds the first."""
-        size = piece_size(width, self.tensors)
-        of_blocks = [list(pieces(block, size)) for block in self.blocks]
-        reduction = _Reduction(join, [len(some) for some in of_blocks])
-        left = enumerate(itertools.chain.from_iterable(of_blocks))
+    def wide(self, width: int) -> InMemory:
+        """Return the same rows for work with temporaries of `width` numbers per row."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), _width=width)
+        return other
 
-        def some(first: int, last: int) -> None:
-            rooms: dict[Any, Any] = {}
-            # Every thread takes the next piece, so that few results wait for that of an earlier one.
+    def make(self, name: str, work: Callable[Concatenate[S, P], Any], *small: P.args, **named: P.kwargs) -> None:
+        """Create an array from what work returns for all rows."""
+        everything: S = some_rows(declaration_of(work), self._fields, slice(0, self.n_rows))
+        self._fields[name] = work(everything, *small, **named)
+
+    def reduce(self, work: Callable[Concatenate[S, P], R], join: Join[R], *small: P.args, **named: P.kwargs) -> R:
+        """Join the results of work, in the order of the rows."""
+        declared = declaration_of(work)
+        fields = {name: self._fields[name] for name in declared.names}
+        size = rows_at_once(declared, fields, self._width)
+        parts = [list(pieces(block, size)) for block in self._blocks]
+        reduction = _Reduction(join, [len(of_block) for of_block in parts])
+        left = enumerate(itertools.chain.from_iterable(parts))
+        if POISON:
+            _poison(declared, fields)
+
+        def take_pieces(start: int, stop: int) -> None:
+            rooms: dict[Hashable, Any] = {}
+            # Every thread takes the next piece, so that few results wait for an earlier one.
             while (task := reduction.next_of(left)) is not None:
                 i, piece = task
-                reduction.add(i, work(Part(self._fields, piece, 0, rooms), *small))
+                block: S = some_rows(declared, fields, piece, rooms=rooms)
+                reduction.add(i, work(block, *small, **named))
 
-        if self.tensors or self.n_rows * width < _FEW:
-            some(0, 1)
+        if self.tensors:
+            versions = _versions(declared, fields)
+            take_pieces(0, 1)
+            if versions != _versions(declared, fields):
+                raise ValueError(f"{work!r} changes an array that it declares only to read")
+        elif self.n_rows * _CACHED < _FEW * size:
+            take_pieces(0, 1)
         else:
-            parallel_ranges(some, thread_count())
+            parallel_ranges(take_pieces, thread_count())
         return reduction.total
 
 
-class _Reduction:
+def in_memory(rows: Rows) -> InMemory:
+    """Return rows of this process as such; refuse rows on a cluster."""
+    if not isinstance(rows, InMemory):
+        raise TypeError("this needs all rows in memory: bring the views here with .compute() first")
+    return rows
+
+
+class OnDisk(InMemory):
+    """Rows of views on disk: whatever else is as wide as the views is in temporary files, too."""
+
+    def _filled(self, shape: Shape, value: float, dtype: str, wide: bool) -> Array:
+        return scratch_array((self.n_rows, *shape), dtype) if wide else super()._filled(shape, value, dtype, wide)
+
+
+def _arrays(declared: Declaration, kind: str, fields: Fields) -> Iterator[Any]:
+    for name in getattr(declared, kind):
+        yield from fields[name] if isinstance(fields[name], list) else [fields[name]]
+
+
+def _versions(declared: Declaration, fields: Fields) -> list[int]:
+    """Return how often the tensors that are only read were changed in place, as PyTorch counts it."""
+    return [array._version for array in _arrays(declared, "reads", fields) if is_tensor(array)]
+
+
+def _poison(declared: Declaration, fields: Fields) -> None:
+    for array in _arrays(declared, "sets", fields):
+        array[...] = math.nan if "float" in str(array.dtype) else -1
+
+
+class _Reduction(Generic[R]):
     """Joins the results of pieces in their order, whenever they come: those of a block first, then those of blocks."""
 
-    def __init__(self, join: Join, counts: list[int]) -> None:
-        self.total: Any = None
-        self._join, self._waiting, self._done, self._of_block = join, dict[int, Any](), 0, None
+    def __init__(self, join: Join[R], counts: list[int]) -> None:
+        self._join = join
+        self._waiting: dict[int, R] = {}
+        self._totals: list[R] = []
+        self._of_block: list[R] = []
+        self._done = 0
         self._ends = set(itertools.accumulate(counts))
         self._lock = threading.Lock()
 
-    def next_of(self, left: Iterator[Any]) -> Any:
+    @property
+    def total(self) -> R:
+        """The joined result."""
+        return self._totals[0]
+
+    def next_of(self, left: Iterator[tuple[int, slice]]) -> tuple[int, slice] | None:
         with self._lock:
             return next(left, None)
 
-    def add(self, i: int, result: Any) -> None:
+    def add(self, i: int, result: R) -> None:
         with self._lock:
             self._waiting[i] = result
             while self._done in self._waiting:
-                self._of_block = self._join(self._of_block, self._waiting.pop(self._done))
+                self._append(self._of_block, self._waiting.pop(self._done))
                 self._done += 1
                 if self._done in self._ends:
-                    self.total, self._of_block = self._join(self.total, self._of_block), None
+                    self._append(self._totals, self._of_block.pop())
 
-
-def piece_size(width: int, tensors: bool = False) -> int:
-    """Return how many rows of so many numbers are worked on together."""
-    return max(1, (_DEVICE_PIECE if tensors else _CACHED) // width)
-
-
-def _nothing(total: Any, more: Any) -> None:
-    return None
-
-
-def added(total: Any, more: Any) -> Any:
-    """Add a result to a total, which may be None, or be overwritten."""
-    if total is None:
-        return more
-    if isinstance(more, list):
-        return [added(a, b) for a, b in zip(total, more, strict=True)]
-    total += more
-    return total
-
-
-def larger(most: Any, other: Any) -> Any:
-    """Return the larger of two results, entry by entry; `most` may be None."""
-    if most is None:
-        return other
-    if isinstance(other, list):
-        return [larger(a, b) for a, b in zip(most, other, strict=True)]
-    # What is not a number stays, wherever it comes from.
-    return most if bool(most >= other) or bool(most != most) else other
-
-
-def gathered(found: Any, more: Any) -> Any:
-    """Collect lists of arrays, one after the other."""
-    if found is None:
-        return more
-    return [np.concatenate(pair) for pair in zip(found, more, strict=True)]
+    def _append(self, total: list[R], more: R) -> None:
+        total[:] = [self._join(total[0], more) if total else more]

@@ -1,33 +1,38 @@
 """Random numbers that belong to the samples, not to their positions.
 
-A number is a fixed random function of a sample's values: of the same seed, permuted samples have permuted numbers,
-exact duplicates the same, and a sample that moves by 1e-10, or is rounded to single precision, nearly the same ones. So
-a random start of a method is as independent of the order as the rest of it.
+Each number is a fixed random function of a sample's values. For the same seed, permuted samples have permuted numbers,
+exact duplicates have the same ones, and a sample that moves by 1e-10 has nearly the same ones: random starts are as
+independent of the order of the rows as the rest of a method.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
 import numpy as np
 
-from ..backend import Array, in_double, namespace
-from ._memory import Part, row_work
-
-if TYPE_CHECKING:
-    from ..views import Views
+from ..backend.arrays import Array, in_double, namespace
+from ._protocol import RowArrays, Rows, row_work
 
 _DIRECTIONS = 8
-# Periods that a sample passes when it moves by its own length: neighbours have unrelated numbers, and rounding
-# to single precision moves a number by about 1e-6.
+# Periods that a sample passes when it moves by its own length: neighbours have unrelated numbers, and rounding to
+# single precision moves a number by about 1e-6.
 _FREQUENCY = 4.0
+
+
+@dataclass
+class RandomRows(RowArrays):
+    """The views, and the phases (n, 8) from which all random numbers of a sample are made."""
+
+    views: list[Array]
+    phases: Array
 
 
 @dataclass(frozen=True)
 class Draw:
-    """Some random functions of the samples: what mixes their phases, (directions, count), and shifts, (count,)."""
+    """Some random functions of the samples: mixing weights of the phases (8, count), and shifts (count,)."""
 
     mixing: Array
     shift: Array
@@ -59,33 +64,38 @@ def waves(phases: Array, draw: Draw) -> Array:
     return math.sqrt(2) * namespace(periods).cos(periods)
 
 
+class ViewRows(Protocol):
+    """What the random numbers need to know of `Views`."""
+
+    @property
+    def rows(self) -> Rows:
+        """Rows that hold the "views"."""
+
+    @property
+    def widths(self) -> list[int]:
+        """Numbers of features."""
+
+
 class SampleRandom:
-    """A stream of random numbers for every sample; each call goes on where the last one ended.
+    """A stream of random numbers for every sample; each draw continues where the last one ended.
 
     Parameters
     ----------
     views : Views
-        The samples, at unit length in every view.
+        The samples, at unit length in every view; their rows receive the "phases" of the samples.
     seed : int
         Which random functions.
-
-    Attributes
-    ----------
-    rows : executor
-        That of the views; it holds the "phases" of the samples.
     """
 
-    def __init__(self, views: Views, seed: int) -> None:
+    def __init__(self, views: ViewRows, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
-        self.rows = views.rows
-        if "phases" not in self.rows:
+        self.rows = rows = views.rows
+        if "phases" not in rows:
             # Views of the same width have the same directions, so that the order of the views does not matter.
-            generators = [np.random.default_rng([20260102, d]) for d in views.widths]
-            shapes = [(d, _DIRECTIONS) for d in views.widths]
-            directions = [_FREQUENCY * g.standard_normal(shape) for g, shape in zip(generators, shapes, strict=True)]
-            self.rows.full("phases", _DIRECTIONS)
-            placed = [self.rows.place(part) for part in directions]
-            self.rows.each(_set_phases, placed, width=self.rows.total_width)
+            shapes = [(width, _DIRECTIONS) for width in views.widths]
+            directions = [_FREQUENCY * np.random.default_rng([20260102, d]).standard_normal((d, k)) for d, k in shapes]
+            rows.create(phases=(_DIRECTIONS,))
+            rows.each(_set_phases, [rows.place(part) for part in directions])
 
     def draw(self, count: int) -> Draw:
         """Return the next `count` random functions."""
@@ -94,7 +104,6 @@ class SampleRandom:
 
 
 @row_work(reads="views", writes="phases")
-def _set_phases(rows: Part, directions: list[Any]) -> None:
-    phases = rows.phases
+def _set_phases(rows: RandomRows, directions: list[Array]) -> None:
     for view, part in zip(rows.views, directions, strict=True):
-        phases += in_double(view) @ part
+        rows.phases += in_double(view) @ part

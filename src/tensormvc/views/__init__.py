@@ -1,8 +1,8 @@
 """Views: input of every form, checked, aligned, and in an order that its values decide. Internal."""
 
 from ._check import check_kind
-from ._collect import check_lengths, collect, view_sizes_of
-from ._dask import any_dask, distributed_views
+from ._collect import any_dask, check_lengths, collect, view_sizes_of
+from ._dask import distributed_views
 from ._order import mix, row_hashes
 from ._views import Views, as_float64, as_views, probes_of
 

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..backend import is_sparse, namespace, on_host, placed
-from ._collect import plain_matrix
+from ..backend.arrays import is_sparse, namespace, on_host, placed
+from ._collect import is_dask, plain_matrix
 from ._order import MISSING_HASH, row_hashes
 
 # Row, column and value of the first entry of a block that is not finite, and how many there are.
@@ -97,9 +97,9 @@ def check_kind(part: Any, name: str) -> None:
 
 def check_view(part: Any, name: str, device: Any) -> Checked:
     """Return a view as a floating matrix on a device, and which of its rows are missing (set to zero)."""
-    if hasattr(part, "__dask_graph__"):
+    if is_dask(part):
         raise TypeError(
-            f"{name} is a collection of Dask, on which ESTMC, ASRETR and TLRLF4MVC with the basis AGFT work: "
+            f"{name} is a Dask collection, which only ESTMC, ASRETR and TLRLF4MVC with the basis AGFT accept: "
             "bring it into memory with .compute() for anything else"
         )
     if is_sparse(part):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import is_array, is_sparse, plain_array
+from ..backend.arrays import is_array, is_sparse
+from ..backend.checks import plain_array
 
 
 def collect(views: Any, view_sizes: Sequence[int] | None) -> tuple[list[Any], list[str], NDArray[Any] | None]:
@@ -44,6 +45,22 @@ class _MuDataPart:
     def __init__(self, part: Any) -> None:
         self.values = part.X
         self.index = part.obs_names
+
+
+def is_lazy(part: Any) -> bool:
+    """Whether a view is on disk, to be read in blocks of rows."""
+    return isinstance(part, np.memmap) or getattr(part, "on_disk", False) is True
+
+
+def is_dask(part: Any) -> bool:
+    """Whether the object is a Dask collection."""
+    return hasattr(part, "__dask_graph__")
+
+
+def any_dask(views: Any) -> bool:
+    """Whether views of any form are Dask collections, or some of them are."""
+    parts = views.values() if isinstance(views, dict) else views if isinstance(views, list | tuple) else [views]
+    return any(map(is_dask, parts))
 
 
 def _is_matrix(obj: Any) -> bool:

@@ -9,17 +9,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import one_thread
+from ..backend.arrays import Array
+from ..backend.threads import one_thread
+from ..rows import RowArrays, Rows, row_work
 from ..rows._dask import OnDask, bytes_at_once, cluster_errors, partitions, task_keys
 from ._check import check_kind, floating, look_at, refuse_wrong
-from ._collect import check_lengths, collect
+from ._collect import check_lengths, collect, is_dask
 from ._order import content_of, keys_of, mixed, order_of_views, unit_rows
 from ._views import Views
 
@@ -28,39 +29,31 @@ _KEYS_A_BIN = 32
 _MOST_BITS = 20
 
 
-def is_dask(part: Any) -> bool:
-    """Whether the object is a collection of Dask."""
-    return hasattr(part, "__dask_graph__")
+@dataclass
+class GivenRows(RowArrays):
+    """Values to be returned, and the numbers of their samples in the input."""
 
-
-def any_dask(views: Any) -> bool:
-    """Whether views of some form are collections of Dask, or some of them are."""
-    if is_dask(views):
-        return True
-    parts = views.values() if isinstance(views, dict) else views if isinstance(views, list | tuple) else ()
-    return any(map(is_dask, parts))
+    values: Array
+    origin: Array
 
 
 @dataclass(frozen=True)
 class DistributedViews(Views):
-    """Views whose rows are on the workers of a cluster; the arrays of `Views` that have a row a sample are empty.
+    """Views whose rows are on the workers of a cluster; here they have no arrays.
 
     Attributes
     ----------
-    client : distributed.Client
-        The cluster.
-    executor : OnDask
-        What works on the rows.
-    feature_counts : list of int
-        Of the views.
+    rows_on_dask : OnDask
+        The rows.
+    feature_counts : tuple of int
+        Numbers of features of the views.
     is_single : bool
-        Whether all views are of single precision.
+        Whether all views are in single precision.
     row_chunks : tuple of int
         Rows of the chunks of the first view, as given.
     """
 
-    client: Any = None
-    executor: Any = None
+    rows_on_dask: OnDask = field(kw_only=True)
     feature_counts: tuple[int, ...] = ()
     is_single: bool = False
     row_chunks: tuple[int, ...] = ()
@@ -68,17 +61,7 @@ class DistributedViews(Views):
     @property
     def n_samples(self) -> int:
         """Number of samples."""
-        return int(self.executor.n_rows)
-
-    @property
-    def n_views(self) -> int:
-        """Number of views."""
-        return len(self.feature_counts)
-
-    @cached_property
-    def rows(self) -> Any:
-        """The executor."""
-        return self.executor
+        return self.rows_on_dask.n_rows
 
     @property
     def widths(self) -> list[int]:
@@ -87,28 +70,34 @@ class DistributedViews(Views):
 
     @property
     def single_precision(self) -> bool:
-        """Whether all views are."""
+        """Whether all views are in single precision."""
         return self.is_single
 
-    def close(self, *, failed: bool = False) -> None:
-        """Let go of the rows, which frees the cluster; after a failure, stop what is under way."""
-        self.rows.close(cancel=failed)
+    @property
+    def rows(self) -> Rows:
+        """The samples as rows on the workers."""
+        return self.rows_on_dask
 
-    def given(self, name: str) -> Any:
-        """Return an array that the rows hold, in the order of the input, as an array of Dask on the cluster."""
+    def close(self, *, failed: bool = False) -> None:
+        """Free the rows on the cluster; after a failure, stop what is under way."""
+        self.rows_on_dask.close(cancel=failed)
+
+    def rows_as_given(self, name: str) -> Any:
+        """Return an array that the rows hold as a Dask array, in the order and the chunks of the input."""
         import dask
         import dask.array as da
 
-        stops = np.cumsum(self.row_chunks)
-        self.rows.make(f"{name} in chunks", _Chunked(name), stops)
-        sent = self.rows.futures(f"{name} in chunks")
-        self.rows.drop(f"{name} in chunks")
-        chunks = _exchanged(self.client, sent, len(stops), _in_given_order, f"{name}_in_given_order")
+        rows, stops, chunked = self.rows_on_dask, np.cumsum(self.row_chunks), f"{name} in chunks"
+        rows.alias("values", name)
+        rows.make(chunked, _in_chunks, stops)
+        sent = rows.futures(chunked)
+        rows.drop(chunked, "values")
+        chunks = _exchanged(rows.client, sent, len(stops), _in_given_order, f"{name}_in_given_order")
         with cluster_errors():
-            shape, dtype = self.client.submit(_kind, chunks[0], pure=False).result()
+            shape, dtype = rows.client.submit(_kind, chunks[0], pure=False).result()
         arrays = [
-            da.from_delayed(dask.delayed(chunk), (rows, *shape), dtype)
-            for chunk, rows in zip(chunks, self.row_chunks, strict=True)
+            da.from_delayed(dask.delayed(chunk), (length, *shape), dtype)
+            for chunk, length in zip(chunks, self.row_chunks, strict=True)
         ]
         return da.concatenate(arrays)
 
@@ -118,11 +107,11 @@ def _kind(chunk: NDArray[Any]) -> tuple[tuple[int, ...], Any]:
 
 
 def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> DistributedViews:
-    """Make `DistributedViews` of arrays or dataframes of Dask.
+    """Make `DistributedViews` from Dask arrays or dataframes.
 
     Parameters
     ----------
-    views : list, tuple or dict of arrays or dataframes of Dask, or one
+    views : Dask array or dataframe, or list, tuple or dict of them
         Chunks may differ between views.
     view_sizes : sequence of int, optional
         How many columns of a single array belong to each view.
@@ -170,7 +159,6 @@ def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> Distribut
     )
     arranged = _exchanged(client, sent, len(where), _Arrange(view_order), "views_in_working_order")
     widths = [int(parts[v].shape[1]) for v in view_order]
-    executor = OnDask(client, where, arranged, ("views", "keys", "origin"), widths)
     return DistributedViews(
         arrays=(),
         order=np.empty(0, dtype=np.intp),
@@ -180,8 +168,7 @@ def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> Distribut
         sample_ids=None,
         names=tuple(names[v] for v in view_order),
         as_given=(None,) * len(parts),
-        client=client,
-        executor=executor,
+        rows_on_dask=OnDask(client, where, arranged, ("views", "keys", "origin")),
         feature_counts=tuple(widths),
         is_single=all(dtype == np.float32 for dtype in dtypes),
         row_chunks=tuple(int(rows) for rows in row_chunks),
@@ -322,18 +309,13 @@ class _Arrange:
             }
 
 
-class _Chunked:
-    """Cuts the rows of a partition into those of each chunk of the input."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.reads, self.writes, self.sets = name, [name, "origin"], list[str](), list[str]()
-        self.__name__ = f"{name}_in_chunks"
-
-    def __call__(self, rows: Any, stops: NDArray[np.intp]) -> list[Any]:
-        values, origin = getattr(rows, self.name), rows.origin
-        order = np.argsort(origin)
-        edges = itertools.pairwise([0, *np.searchsorted(origin[order], stops).tolist()])
-        return [(values[order[a:b]], origin[order[a:b]]) for a, b in edges]
+@row_work(reads="values origin")
+def _in_chunks(rows: GivenRows, stops: NDArray[np.intp]) -> list[Any]:
+    """Cut the rows of a partition into those of each chunk of the input."""
+    values, origin = rows.values, rows.origin
+    order = np.argsort(origin)
+    edges = itertools.pairwise([0, *np.searchsorted(origin[order], stops).tolist()])
+    return [(values[order[a:b]], origin[order[a:b]]) for a, b in edges]
 
 
 def _in_given_order(pieces: list[Any]) -> NDArray[Any]:

@@ -9,16 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import scratch_array
+from ..backend.scratch import scratch_array
 from ._check import Checked, Wrong, check_kind, floating, look_at, refuse_wrong
 from ._order import unit_rows
 
 # Elements of a view on disk that are read at a time.
 _DISK_BLOCK = 1 << 20
-
-
-def is_lazy(part: Any) -> bool:
-    return isinstance(part, np.memmap) or getattr(part, "on_disk", False) is True
 
 
 def check_on_disk(part: Any, name: str) -> Checked:

@@ -1,4 +1,9 @@
-"""Views: the one place where input of every form becomes aligned, normalised, typed data in a canonical order."""
+"""Views: aligned, checked, scaled samples in an order that their values decide.
+
+The order of the rows carries no information, so nothing may depend on it: everything is computed in a canonical order
+given by an exact hash of each row, random numbers belong to the rows' values, and sums over samples run in blocks whose
+size depends on the number of samples alone. The order of the views carries none either.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +15,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import LAZY_BYTES, in_double, is_single, is_sparse, is_tensor, namespace, on_host, placed, torch_device
-from ..rows import InMemory, Part, row_work
+from ..backend.arrays import Array, in_double, is_single, is_sparse, is_tensor, namespace, on_host, placed, torch_device
+from ..backend.scratch import LAZY_BYTES
+from ..rows import InMemory, OnDisk, RowArrays, Rows, row_work
 from ._check import check_view, floating
-from ._collect import check_lengths, collect
-from ._disk import check_on_disk, is_lazy, rows_on_disk
+from ._collect import check_lengths, collect, is_lazy
+from ._disk import check_on_disk, rows_on_disk
 from ._order import MISSING_HASH, content_of, keys_of, mixed, order_of_views, ordered_rows, row_hashes, unit_rows
 
-# Width of the cosines that `Views.probes` takes of the unit-length samples.
+# Frequency of the cosines in `Views.probes`, for samples at unit length.
 _PROBE_FREQUENCY = 3.0
+
+ProbeDraws = list[tuple[Array, Array]]
+
+
+@dataclass
+class ProbeRows(RowArrays):
+    """The views, a function of each sample that breaks ties (n,), and probes (n, count)."""
+
+    views: list[Array]
+    ties: Array
+    probes: Array
 
 
 @dataclass(frozen=True)
 class Views:
-    """Aligned views of the same samples, each row at unit length, in the order that everything is computed in.
+    """Aligned views of the same samples, each row at unit length, in working order.
 
-    Made by `as_views`. "Working order" is the canonical order, or the given one where that was asked for.
+    Made by `as_views`. "Working order" is the canonical order, or the one given where that was asked for.
 
     Attributes
     ----------
@@ -44,7 +61,9 @@ class Views:
     names : tuple of str
         Names of the views in working order.
     as_given : tuple
-        The views as they came in, of those in single precision whose rows were scaled; None of the others.
+        Views in single precision before their rows were scaled; None for the others.
+    on_disk : bool
+        Whether arrays are in temporary files.
     """
 
     arrays: tuple[Any, ...]
@@ -55,6 +74,7 @@ class Views:
     sample_ids: NDArray[Any] | None
     names: tuple[str, ...]
     as_given: tuple[Any, ...]
+    on_disk: bool = False
 
     @property
     def n_samples(self) -> int:
@@ -64,7 +84,17 @@ class Views:
     @property
     def n_views(self) -> int:
         """Number of views."""
-        return len(self.arrays)
+        return len(self.view_order)
+
+    @property
+    def widths(self) -> list[int]:
+        """Numbers of features."""
+        return [array.shape[1] for array in self.arrays]
+
+    @property
+    def single_precision(self) -> bool:
+        """Whether all views are in single precision."""
+        return all(map(is_single, self.arrays))
 
     def __len__(self) -> int:
         return self.n_views
@@ -75,27 +105,27 @@ class Views:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.arrays)
 
-    def place(self, values: NDArray[Any]) -> Any:
-        """Put an array of NumPy's where the views are: as it is, or as a tensor on their device."""
-        return values if is_sparse(self.arrays[0]) else placed(values, self.arrays[0])
+    @cached_property
+    def local_rows(self) -> InMemory:
+        """The samples as rows in this process, which hold the "views" and the "keys"."""
+        first = self.arrays[0]
+        like = first if is_tensor(first) else np.empty((self.n_samples, 0))
+        rows = OnDisk(like) if self.on_disk else InMemory(like)
+        rows.hold(views=list(self.arrays), keys=self.row_keys)
+        return rows
 
-    def on_host(self) -> Views:
-        """Return the same views in NumPy's arrays."""
-        return replace(self, arrays=tuple(on_host(array) for array in self.arrays))
+    @property
+    def rows(self) -> Rows:
+        """The samples as rows, wherever they are."""
+        return self.local_rows
 
-    def in_double(self, v: int) -> Any:
-        """Return an array in float64.
+    def close(self, *, failed: bool = False) -> None:
+        """Free what the rows hold beside the views."""
+        self.__dict__.pop("local_rows", None)
 
-        One of single precision is scaled anew, so that no rounding of unit lengths decides which of two samples at
-        nearly equal distances is the nearer one.
-        """
-        array, given = self.arrays[v], self.as_given[v]
-        if given is None:
-            return in_double(array)
-        values = floating(given[:]) if is_lazy(given) else given
-        checked = check_view(values, self.names[v], array.device if is_tensor(array) else None)
-        made = unit_rows(checked.values, self.order, double=True)
-        return made if is_tensor(array) else on_host(made)
+    def rows_as_given(self, name: str) -> Any:
+        """Return an array that the rows hold, in the order of the input; a Dask array if they are on a cluster."""
+        return self.to_given_order(np.ascontiguousarray(on_host(self.local_rows[name])))
 
     def to_given_order(self, rows: Any) -> Any:
         """Put rows that are in working order back into the order of the input."""
@@ -107,34 +137,40 @@ class Views:
         """Put rows that are in the order of the input into working order."""
         return rows[self.order]
 
-    @cached_property
-    def rows(self) -> Any:
-        """The executor that works on blocks of samples; it holds the "views"."""
-        first = self.arrays[0]
-        rows = InMemory(first if is_tensor(first) else np.empty((self.n_samples, 0)))
-        rows.hold(views=list(self.arrays))
-        return rows
+    def place(self, values: NDArray[Any]) -> Array:
+        """Put a NumPy array where the views are: as it is, or as a tensor on their device."""
+        return values if is_sparse(self.arrays[0]) else placed(values, self.arrays[0])
 
-    @property
-    def single_precision(self) -> bool:
-        """Whether all views are."""
-        return all(map(is_single, self.arrays))
+    def on_host(self) -> Views:
+        """Return the same views as NumPy arrays."""
+        return replace(self, arrays=tuple(on_host(array) for array in self.arrays))
 
-    def given(self, name: str) -> Any:
-        """Return an array that the rows hold, in the order of the input and with NumPy."""
-        return self.to_given_order(np.ascontiguousarray(on_host(self.rows[name])))
+    def in_double(self, v: int) -> Any:
+        """Return an array in float64.
 
-    def close(self, *, failed: bool = False) -> None:
-        """Let go of what the executor holds beside the views."""
-        self.__dict__.pop("rows", None)
+        A view in single precision is scaled again from its given values, so that no rounding of unit lengths decides
+        which of two samples at nearly equal distances is the nearer one.
+        """
+        array, given = self.arrays[v], self.as_given[v]
+        if given is None:
+            return in_double(array)
+        values = floating(given[:]) if is_lazy(given) else given
+        checked = check_view(values, self.names[v], array.device if is_tensor(array) else None)
+        scaled = unit_rows(checked.values, self.order, double=True)
+        return scaled if is_tensor(array) else on_host(scaled)
 
-    @property
-    def widths(self) -> list[int]:
-        """Numbers of features."""
-        return [array.shape[1] for array in self.arrays]
+    def refuse_missing(self, what: str) -> None:
+        """Refuse missing samples where they would be similar to each other for that alone."""
+        if self.missing.any():
+            sample, view = np.argwhere(self.missing)[0]
+            raise ValueError(
+                f"{what} compares samples over all views, and sample {self.order[sample]} is missing in "
+                f"{self.names[view]} ({int(self.missing.sum())} such rows in all): impute them, or use SumGraph, which "
+                "compares samples in the views that they have"
+            )
 
-    def probe_draws(self, count: int) -> list[tuple[Any, Any]]:
-        """Return the random directions and shifts of `probes_of`, of every view; the first ones are always the same."""
+    def probe_draws(self, count: int) -> ProbeDraws:
+        """Return the random directions and shifts of `probes_of` for every view; the first ones are always the same."""
         draws = []
         for d in self.widths:
             rng = np.random.default_rng([20260101, d])
@@ -145,28 +181,28 @@ class Views:
         return draws
 
     def hold_ties(self) -> None:
-        """Let a function of the samples that decides between equals join the rows as their "ties"."""
+        """Add a function of the samples that breaks ties to the rows, as their "ties"."""
         if "ties" not in self.rows:
-            self.rows.full("ties")
-            self.rows.each(_set_ties, self.probe_draws(1), width=self.rows.total_width)
+            self.rows.create(ties=())
+            self.rows.each(_set_ties, self.probe_draws(1))
 
-    def probes(self, count: int) -> Any:
+    def probes(self, count: int) -> Array:
         """Return `count` smooth generic functions of the samples, (n_samples, count), the same for every order.
 
-        Sums over views of random cosines; the random directions belong to the features, not to the samples,
-        so that a tiny change of the data changes them by little. They decide signs and rotations that
-        mathematics leaves open. In float64, where the views are.
+        Sums over views of random cosines; the random directions belong to the features, not to the samples, so that a
+        tiny change of the data changes them by little. They decide signs and rotations that mathematics leaves open.
         """
-        self.rows.full("probes", count)
-        self.rows.each(_set_probes, self.probe_draws(count), width=self.rows.total_width)
-        found = self.rows["probes"]
-        self.rows.drop("probes")
-        return found
+        rows = self.local_rows
+        rows.create(probes=(count,))
+        rows.each(_set_probes, self.probe_draws(count))
+        probes = rows["probes"]
+        rows.drop("probes")
+        return probes
 
 
-def probes_of(views: list[Any], draws: list[tuple[Any, Any]]) -> Any:
+def probes_of(views: list[Array], draws: ProbeDraws) -> Array:
     """Return the probes of some rows of the views, (rows, count)."""
-    total: Any = 0
+    total: Array = 0
     for view, (directions, shifts) in zip(views, draws, strict=True):
         angles = in_double(view) @ directions
         angles += shifts
@@ -175,12 +211,12 @@ def probes_of(views: list[Any], draws: list[tuple[Any, Any]]) -> Any:
 
 
 @row_work(reads="views", sets="ties")
-def _set_ties(rows: Part, draws: list[Any]) -> None:
+def _set_ties(rows: ProbeRows, draws: ProbeDraws) -> None:
     rows.ties[...] = probes_of(rows.views, draws)[:, 0]
 
 
 @row_work(reads="views", sets="probes")
-def _set_probes(rows: Part, draws: list[tuple[Any, Any]]) -> None:
+def _set_probes(rows: ProbeRows, draws: ProbeDraws) -> None:
     rows.probes[...] = probes_of(rows.views, draws)
 
 
@@ -199,33 +235,32 @@ def as_views(
     device: Any = None,
     keep_on_disk: bool = False,
 ) -> Views:
-    """Make `Views` of any form of input.
+    """Make `Views` from any form of input.
 
     Parameters
     ----------
     views : list, tuple or dict of 2-D arrays, a MuData object, one 2-D array, or Views
-        Arrays may be NumPy, SciPy sparse, PyTorch or pandas DataFrames; the latter, and MuData, are aligned
-        on their index. Integers become float64; float32 stays.
+        Arrays may be NumPy, SciPy sparse, PyTorch or pandas DataFrames; the latter, and MuData, are aligned on their
+        index. Integers become float64; float32 stays. `Views` are returned as they are.
     view_sizes : sequence of int, optional
         How many columns of a single 2-D array belong to each view; all to one by default.
     canonical : bool, default=True
-        Whether the samples are put into the canonical order. The bases that keep the order they are given,
-        and tests of the mathematics, switch it off.
+        Whether the samples are put into the canonical order. Transforms that depend on the order, and tests of the
+        mathematics, switch it off.
     keep_view_order : bool, default=False
         Whether the views stay in the order given, for a transform along the views.
     unit : bool, default=True
         Whether each sample is scaled to unit length in each view.
     device : str or torch.device, optional
-        Where the views go, as tensors of PyTorch; by default they go where the first tensor among them is, and stay
-        with NumPy if there is none. Sparse views become dense there.
+        Where the views go, as PyTorch tensors; by default to the device of the first tensor among them, and to NumPy if
+        there is none. Sparse views become dense there.
     keep_on_disk : bool, default=False
-        Whether views on disk (`numpy.memmap`, or what `load_views` leaves there) that take more than 8 MB stay there:
-        they are read in blocks, twice, and what is made of them is in a temporary file as large as they are.
+        Whether views on disk (`numpy.memmap`, or those that `load_views` leaves there) of more than 8 MB stay there:
+        they are read in blocks, twice, into temporary files.
 
     Returns
     -------
     Views
-        The object itself if it is one already.
     """
     if isinstance(views, Views):
         return views
@@ -245,28 +280,26 @@ def as_views(
     check_lengths(lengths, names)
     missing = np.column_stack([view.missing for view in checked])
     if missing.all(axis=1).any():
-        row = int(np.flatnonzero(missing.all(axis=1))[0])
-        raise ValueError(f"sample {row} is NaN in every view: drop it")
+        raise ValueError(f"sample {np.flatnonzero(missing.all(axis=1))[0]} is NaN in every view: drop it")
 
     hashes = [row_hashes(view.values) if view.hashes is None else view.hashes for view in checked]
     for h, view in zip(hashes, checked, strict=True):
-        h[view.missing] = MISSING_HASH  # not what a row of zeros has
+        h[view.missing] = MISSING_HASH  # differs from the hash of a zero row
     contents = [mixed(content_of(h)) for h in hashes]
     view_order = list(range(len(parts)))
     if not keep_view_order:
         view_order = order_of_views(contents, [(is_sparse(view.values), str(view.dtype)) for view in checked])
     keys = keys_of(hashes, contents)
     order = np.argsort(keys, kind="stable") if canonical else np.arange(lengths[0])
+    rank = order if canonical else None
 
     def rows_of(v: int) -> Any:
-        values, rank = checked[v].values, order if canonical else None
         if lazy[v]:
             return rows_on_disk(checked[v], order, unit=unit)
-        return unit_rows(values, rank) if unit else ordered_rows(values, rank)
+        return unit_rows(checked[v].values, rank) if unit else ordered_rows(checked[v].values, rank)
 
-    arrays = tuple(rows_of(v) for v in view_order)
     return Views(
-        arrays=arrays,
+        arrays=tuple(rows_of(v) for v in view_order),
         order=order,
         view_order=tuple(view_order),
         row_keys=keys[order],
@@ -274,4 +307,5 @@ def as_views(
         sample_ids=ids,
         names=tuple(names[v] for v in view_order),
         as_given=tuple(parts[v] if unit and is_single(checked[v]) else None for v in view_order),
+        on_disk=any(lazy),
     )

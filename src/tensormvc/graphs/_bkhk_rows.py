@@ -1,8 +1,7 @@
-"""BKHK by passes over blocks of rows, for samples that are not all in memory: a level of the tree at a time.
+"""BKHK of samples that are not in memory, by passes over their rows: one level of the tree at a time.
 
-The same splits as those of `_anchors.py`, to rounding. A round of 2-means looks at the samples twice: once for how much
-nearer each is to the second centre of its group than to the first, once for the sums of the first sides. Between the
-two, what separates the halves is found by counting.
+A round of 2-means looks at the samples twice: once for how much nearer each is to the second centre of its group than
+to the first, once for the sums of the first sides. In between, what separates the halves is found by counting.
 """
 
 from __future__ import annotations
@@ -14,12 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..backend import in_double, is_sparse
-from ..rows import Part, gathered, row_work
+from ..backend.arrays import Array, in_double, is_sparse
+from ..rows import RowArrays, Rows, row_work
+from ._bkhk import TIE, Centres, pairs_of, two_means
 
-_ROUNDS = 10
-# Share of the largest value up to which two values tie: above what rounding the samples to single precision does.
-TIE = 1e-6
 # Bins, of all groups together, into which values are counted.
 _BINS = 2**12
 # Values that are looked at one by one.
@@ -28,74 +25,99 @@ _REFINEMENTS = 8
 # Groups up to which products with the vectors of all of them are faster than with that of each sample's own.
 _TOGETHER = 16
 
+_Extent = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+@dataclass
+class HalvingRows(RowArrays):
+    """Row arrays of BKHK.
+
+    Attributes
+    ----------
+    views : list of arrays (n, d_v)
+        The samples.
+    ties : array of shape (n,)
+        A function of the samples that decides between those as near to one centre as to the other.
+    group : array of int of shape (n,)
+        Group that is split next.
+    side : array of bool of shape (n,)
+        Whether a sample is on the first side of its group.
+    nearness : array of shape (n,)
+        How much nearer a sample is to the second centre than to the first, as a difference of squared distances.
+    """
+
+    views: list[Array]
+    ties: Array
+    group: Array
+    side: Array
+    nearness: Array
+
 
 @dataclass(frozen=True)
 class _Border:
-    """What is on the first side: values below the threshold of their group, and single samples of those that tie."""
+    """The first side: values below the threshold of their group, and some of the samples that tie with it."""
 
     threshold: NDArray[np.float64]
     marked: NDArray[np.intp]
     unmarked: NDArray[np.intp]
 
 
-def bkhk_of_rows(rows: Any, which: list[int], depth: int) -> list[NDArray[np.float64]]:
-    """Return 2^depth anchors of the samples as `bkhk` does.
+def bkhk_of_rows(rows: Rows, which: list[int], depth: int) -> list[Array]:
+    """Return 2^depth anchors of the "views" `which` of rows that hold "ties", as `bkhk` does, to rounding."""
+    rows.create("int64", group=())
+    groups = RowGroups(rows, which, np.array([rows.n_rows]))
+    for _ in range(depth - 1):
+        two_means(groups, balanced=True)
+        rows.each(_descend)
+        groups = RowGroups(
+            rows, which, np.column_stack([groups.counts // 2, groups.counts - groups.counts // 2]).ravel()
+        )
+    anchors = pairs_of(two_means(groups, balanced=False))
+    rows.drop("group", "side", "nearness")
+    return anchors
 
-    Memory: 25 bytes a sample. Where many samples tie, as duplicates do, up to 32 more for each of those.
+
+class RowGroups:
+    """Groups of samples that rows tell apart; implements `Groups`.
 
     Parameters
     ----------
-    rows : executor
-        Of the samples; it holds "views", and "ties", which decide between samples that are as near to one centre as to
-        the other.
+    rows : Rows
+        They hold "views", "ties" and "group".
     which : list of int
         The views to look at.
-    depth : int
-        At least 1; every last split needs two samples.
+    sizes : ndarray of shape (groups,)
+        Numbers of samples.
     """
-    rows.full("group", dtype="int64")
-    rows.full("side", dtype="bool")
-    rows.full("nearness")
-    sizes = np.array([rows.n_rows])
-    for level in range(depth):
-        _, centres = _split(rows, which, sizes, balanced=level < depth - 1)
-        if level < depth - 1:
-            rows.each(_descend)
-            sizes = np.column_stack([sizes // 2, sizes - sizes // 2]).ravel()
-    rows.drop("group", "side", "nearness")
-    return [np.stack(pair, axis=1).reshape(2**depth, -1) for pair in zip(*centres, strict=True)]
 
+    def __init__(self, rows: Rows, which: list[int], sizes: NDArray[np.intp]) -> None:
+        self.rows, self.which, self.counts = rows, which, sizes
+        self.sizes = sizes[:, None]
+        self._first_round = True
+        rows.create("bool", side=())
+        rows.create(nearness=())
 
-def _split(
-    rows: Any, which: list[int], sizes: NDArray[np.intp], *, balanced: bool
-) -> tuple[NDArray[np.intp], list[list[NDArray[np.float64]]]]:
-    """Split every group in two; return the sizes of the first sides, and the centres that decided it."""
-    width = max(1, rows.total_width // 8)
-    sums = rows.sum(_sums, which, len(sizes), width=width)
-    centres = [[total / sizes[:, None] for total in sums], [np.zeros_like(total) for total in sums]]
-    for round_ in range(_ROUNDS):
-        used = centres
+    def sums(self) -> list[Array]:
+        """Return the sums of the samples of every group."""
+        return self.rows.sum(_sums, self.which, len(self.counts))
+
+    def take_sides(self, centres: Centres, *, balanced: bool) -> tuple[bool, Array, list[Array]]:
+        """Assign every sample to one of the two centres of its group."""
         difference = [b - a for a, b in zip(*centres, strict=True)]
         constant = np.sum([np.sum(a * a - b * b, axis=1) for a, b in zip(*centres, strict=True)], axis=0)
-        extent = rows.reduce(_measure, _wider, which, difference, constant, width=width)
-        border = _middle(rows, extent, sizes // 2) if balanced else _zero(rows, extent, sizes)
-        changed, count, *inside = rows.sum(_take_sides, which, border, len(sizes), width=width)
-        if round_ and not changed:
-            break
-        size = count[:, None]
-        centres = [
-            [total / size for total in inside],
-            [(total - part) / (sizes[:, None] - size) for total, part in zip(sums, inside, strict=True)],
-        ]
-    return count, used
+        extent = self.rows.reduce(_measure, _wider, self.which, difference, constant)
+        border = (_middle if balanced else _zero)(self.rows, extent, self.counts)
+        changed, count, *inside = self.rows.sum(_take_sides, self.which, border, len(self.counts))
+        changed, self._first_round = bool(changed) or self._first_round, False
+        return changed, count[:, None], inside
 
 
 @row_work(reads="views group")
-def _sums(rows: Part, which: list[int], n_groups: int) -> list[Any]:
+def _sums(rows: HalvingRows, which: list[int], n_groups: int) -> list[Array]:
     return _group_sums(rows, which, np.arange(len(rows)), n_groups)
 
 
-def _group_sums(rows: Part, which: list[int], chosen: NDArray[np.intp], n_groups: int) -> list[Any]:
+def _group_sums(rows: HalvingRows, which: list[int], chosen: NDArray[np.intp], n_groups: int) -> list[Any]:
     """Return the sums of the chosen rows of every group."""
     views, group = rows.views, rows.group[chosen]
     starts = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=n_groups))])
@@ -107,7 +129,7 @@ def _group_sums(rows: Part, which: list[int], chosen: NDArray[np.intp], n_groups
 
 
 @row_work(reads="views group", sets="nearness", exact=True)
-def _measure(rows: Part, which: list[int], difference: list[Any], constant: Any) -> tuple[Any, Any]:
+def _measure(rows: HalvingRows, which: list[int], difference: list[Array], constant: Array) -> _Extent:
     """Set how much nearer each sample is to the second centre of its group; return the extent in every group."""
     views, group, nearness = rows.views, rows.group, rows.nearness
     nearness[...] = 0
@@ -125,12 +147,16 @@ def _measure(rows: Part, which: list[int], difference: list[Any], constant: Any)
     return low, high
 
 
-def _wider(one: Any, other: Any) -> Any:
-    return other if one is None else (np.minimum(one[0], other[0]), np.maximum(one[1], other[1]))
+def _wider(one: _Extent, other: _Extent) -> _Extent:
+    return np.minimum(one[0], other[0]), np.maximum(one[1], other[1])
+
+
+def _gathered(found: list[Array], more: list[Array]) -> list[Array]:
+    return [np.concatenate(pair) for pair in zip(found, more, strict=True)]
 
 
 @row_work(reads="views group nearness", writes="side")
-def _take_sides(rows: Part, which: list[int], border: _Border, n_groups: int) -> list[Any]:
+def _take_sides(rows: HalvingRows, which: list[int], border: _Border, n_groups: int) -> list[Any]:
     """Decide who is on the first side; return how many changed, and sizes and sums of the first sides."""
     group = rows.group
     side = rows.nearness < border.threshold[group]
@@ -143,19 +169,19 @@ def _take_sides(rows: Part, which: list[int], border: _Border, n_groups: int) ->
 
 
 @row_work(reads="side", writes="group")
-def _descend(rows: Part) -> None:
+def _descend(rows: HalvingRows) -> None:
     group = rows.group
     group *= 2
     group += ~rows.side
 
 
-def _margin(extent: Any) -> NDArray[np.float64]:
+def _margin(extent: _Extent) -> NDArray[np.float64]:
     return np.asarray(TIE * np.maximum(np.abs(extent[0]), np.abs(extent[1])))
 
 
-def _middle(rows: Any, extent: Any, half: NDArray[np.intp]) -> _Border:
-    """Find what separates the `half` smallest values of every group from the others."""
-    margin = _margin(extent)
+def _middle(rows: Rows, extent: _Extent, sizes: NDArray[np.intp]) -> _Border:
+    """Find what separates the smaller half of the values of every group from the others."""
+    margin, half = _margin(extent), sizes // 2
     n_groups = len(half)
     low, high = extent[0].copy(), np.nextafter(extent[1], np.inf)
     below = np.zeros(n_groups, dtype=np.intp)
@@ -171,7 +197,7 @@ def _middle(rows: Any, extent: Any, half: NDArray[np.intp]) -> _Border:
         low, high = cuts[every, bin_], cuts[every, bin_ + 1]
         if counts[every, bin_].sum() <= _FEW or (high - low <= margin).all():
             break
-    group, values, ties, places = rows.reduce(_window, gathered, low - margin, high + margin)
+    group, values, ties, places = rows.reduce(_window, _gathered, low - margin, high + margin)
     order = np.lexsort((values, group))
     group, values, ties, places = group[order], values[order], ties[order], places[order]
     starts = np.searchsorted(group, every)
@@ -184,7 +210,7 @@ def _middle(rows: Any, extent: Any, half: NDArray[np.intp]) -> _Border:
     return _Border(edge - margin, _first_of(group[tied], ties[tied], places[tied], missing), np.empty(0, np.intp))
 
 
-def _zero(rows: Any, extent: Any, sizes: NDArray[np.intp]) -> _Border:
+def _zero(rows: Rows, extent: _Extent, sizes: NDArray[np.intp]) -> _Border:
     """Separate the values below zero: at least one of every group, and not all of them."""
     low, high = extent
     margin = _margin(extent)
@@ -194,7 +220,7 @@ def _zero(rows: Any, extent: Any, sizes: NDArray[np.intp]) -> _Border:
     for few, lower, upper in ((none, low, low + margin), (all_, high - margin, high)):
         if few.any():
             lower, upper = np.where(few, lower, np.inf), np.where(few, upper, -np.inf)
-            group, _, ties, places = rows.reduce(_window, gathered, lower, upper)
+            group, _, ties, places = rows.reduce(_window, _gathered, lower, upper)
             marks.append(_first_of(group, ties, places, few.astype(np.intp)))
         else:
             marks.append(np.empty(0, np.intp))
@@ -212,7 +238,7 @@ def _first_of(
 
 
 @row_work(reads="group nearness", exact=True)
-def _histogram(rows: Part, cuts: NDArray[np.float64]) -> NDArray[np.intp]:
+def _histogram(rows: HalvingRows, cuts: NDArray[np.float64]) -> NDArray[np.intp]:
     """Count the values between the cuts of their group."""
     group, values = rows.group, rows.nearness
     n_bins = cuts.shape[1] - 1
@@ -228,13 +254,13 @@ def _histogram(rows: Part, cuts: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 @row_work(reads="group nearness", exact=True)
-def _count_below(rows: Part, threshold: NDArray[np.float64]) -> NDArray[np.intp]:
+def _count_below(rows: HalvingRows, threshold: NDArray[np.float64]) -> NDArray[np.intp]:
     group = rows.group
     return np.bincount(group[rows.nearness < threshold[group]], minlength=len(threshold))
 
 
 @row_work(reads="group nearness ties", exact=True)
-def _window(rows: Part, low: NDArray[np.float64], high: NDArray[np.float64]) -> list[Any]:
+def _window(rows: HalvingRows, low: NDArray[np.float64], high: NDArray[np.float64]) -> list[Any]:
     """Return group, value, tie value and place of the samples whose values are between bounds."""
     group, values = rows.group, rows.nearness
     chosen = np.flatnonzero((values >= low[group]) & (values <= high[group]))
