@@ -57,9 +57,7 @@ def cluster(
     """
     if scheduler is not None:
         if report is not None or orders is not None or source.labels or source.samples or source.on or source.join:
-            raise usage_error(
-                "--scheduler cannot be combined with --report, --orders, --labels, --samples, --on or --join"
-            )
+            raise usage_error("--scheduler excludes --report, --orders, --labels, --samples, --on and --join")
         cluster_on_scheduler(scheduler, source, choice, output, column, force, as_json)
         return
     estimator = choice.estimator()

@@ -13,6 +13,7 @@ from ._options import Force, Json, Seed, Source
 from ._outcome import check_output, usage_error, working_on_data, writing_output
 from ._screen import progress, show, table
 
+_OUTPUT = "A .npz or .mat file, or a folder (no ending, or .parquet) for one Parquet file per view."
 _REMARKS = {
     "n_duplicates": "rows repeat an earlier row",
     "n_constant": "columns are constant",
@@ -69,13 +70,7 @@ def _info_lines(result: dict[str, Any], ids: Any, meanings: list[str]) -> Iterab
 
 def convert(
     source: Source,
-    output: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OUT",
-            help="A .npz or .mat file, or a folder (no ending, or .parquet) for one Parquet file per view.",
-        ),
-    ],
+    output: Annotated[Path, typer.Argument(metavar="OUT", help=_OUTPUT)],
     shuffle: Annotated[
         float, typer.Option("--shuffle", min=0.0, max=1.0, metavar="RATE", help="Fraction of the samples to shuffle.")
     ] = 0.0,

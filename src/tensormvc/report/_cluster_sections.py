@@ -60,26 +60,17 @@ def data(run: ClusterRun, views: list[Any]) -> Section:
         values = f"{_number(view.minimum, '.4g')} to {_number(view.maximum, '.4g')}"
         scaled = html.join([html.element("strong", scaling), ": ", why])
         rows.append((html.name(view.name), *kind, *counts, values, scaled))
-    columns = [
-        "View",
-        "Features",
-        "Type",
-        "Non-zero",
-        "Missing samples",
-        "Constant features",
-        "Repeated rows",
-        "Values",
-    ]
-    body = [html.table("The views", [*columns, "Usual scaling" if auto is None else "Scaling"], rows, "lrlrrrrlp")]
+    columns = ["View", "Features", "Type", "Non-zero", "Missing samples", "Constant features", "Repeated rows"]
+    columns += ["Values", "Usual scaling" if auto is None else "Scaling"]
+    body = [html.table("The views", columns, rows, "lrlrrrrlp")]
     if auto is None:
         note = "The tensor methods and GMC scale every sample of every view to unit length, whatever is usual."
         body.append(html.paragraph(note, class_="note"))
     texts = [features_note(run.file_name)]
     if description.class_counts is not None:
-        sizes = sorted({min(description.class_counts.values()), max(description.class_counts.values())})
-        text = (
-            f"The file has {len(description.class_counts):,} classes of {' to '.join(f'{n:,}' for n in sizes)} samples"
-        )
+        sizes = description.class_counts.values()
+        span = " to ".join(f"{size:,}" for size in sorted({min(sizes), max(sizes)}))
+        text = f"The file has {len(sizes):,} classes of {span} samples"
         if description.class_sorted:
             text += ", and its rows are sorted by class, which favours methods that depend on the row order"
         texts.append(f"{text}.")
