@@ -28,7 +28,7 @@ NAMES = {
         *["singular_values", "surrogate_norm", "t_identity", "t_product", "t_transpose", "tensor_rank", "transform"],
     ],
     "tensormvc.audit": ["OrderAudit", "ShuffleSweep", "audit_order", "shuffle_sweep"],
-    "tensormvc.auto": ["MultiViewClustering"],
+    "tensormvc.auto": ["MultiViewClustering", "suggest_scaling"],
     "tensormvc.bench": ["Plan", "RunSummary", "load_plan", "run_plan", "write_bench_report"],
     "tensormvc.datasets": [
         *["DataError", "Dataset", "RowSource", "describe", "load_dataset", "load_digits_views", "load_views"],

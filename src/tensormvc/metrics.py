@@ -62,7 +62,7 @@ def _is_missing(label: Any) -> bool:
         return False
 
 
-def _as_labels(labels: Any, name: str) -> npt.NDArray[Any]:
+def as_labels(labels: Any, name: str) -> npt.NDArray[Any]:
     """Return labels as a 1-D array; a list that mixes strings with numbers becomes an object array."""
     if np.ma.is_masked(labels):
         raise ValueError(f"{name} of shape {np.shape(labels)} has masked entries; every sample needs a label")
@@ -82,7 +82,7 @@ def _as_labels(labels: Any, name: str) -> npt.NDArray[Any]:
     return array
 
 
-def _codes(array: npt.NDArray[Any], name: str) -> _Integers:
+def label_codes(array: npt.NDArray[Any], name: str) -> _Integers:
     """Return the labels as integers 0, 1, …; missing labels are an error."""
     if array.dtype.kind in "biufcSUmM":
         if array.dtype.kind in "fcmM":
@@ -106,10 +106,10 @@ def _refuse_missing(missing: npt.NDArray[np.bool_], name: str) -> None:
 
 
 def _table(y: Any, labels: Any) -> _Table:
-    first, second = _as_labels(y, "y"), _as_labels(labels, "labels")
+    first, second = as_labels(y, "y"), as_labels(labels, "labels")
     if first.shape != second.shape:
         raise ValueError(f"y has shape {first.shape} and labels has shape {second.shape}; expected the same length")
-    classes, clusters = _codes(first, "y"), _codes(second, "labels")
+    classes, clusters = label_codes(first, "y"), label_codes(second, "labels")
     cluster_sizes = np.bincount(clusters)
     # At most n², which int64 holds up to 3·10⁹ samples.
     cells, counts = np.unique(classes * cluster_sizes.size + clusters, return_counts=True)

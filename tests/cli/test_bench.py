@@ -30,7 +30,7 @@ def test_help(command, run_script):
     ended = run_script("import atexit; atexit.register(lambda: print('numpy' in sys.modules))", "bench", command, "-h")
     assert ended.code == 0
     assert f"Example: tensormvc bench {command}" in ended.out
-    assert "Exit codes: 0 done" in ended.out
+    assert "Exit codes: 0 success" in ended.out
     assert "--json" in ended.out
     assert ended.out.endswith("\nFalse\n")
 
@@ -42,7 +42,7 @@ def test_run(plan, run, tmp_path):
     found = json.loads(run("bench", "run", plan, "--json").out)
     assert (found["n_fits"], found["n_before"], found["n_failed"]) == (2, 0, 0)
     ended = run("bench", "run", plan)
-    assert ended.out.startswith("plan: 2 fits, 2 of them done before")
+    assert ended.out.startswith("plan: 2 fits, 2 of them from earlier runs")
 
 
 def test_report(plan, run, tmp_path):

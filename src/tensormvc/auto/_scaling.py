@@ -16,6 +16,7 @@ from ..backend.arrays import is_sparse
 _SPARSE_UP_TO = 0.1
 # With few features, the length of a sample says as much as its direction.
 _FEW_FEATURES = 10
+_MOST_ROWS_FROM_DISK = 10_000
 
 
 NORMALISATIONS: dict[str, Callable[[Any], Any]] = {
@@ -71,6 +72,31 @@ def usual_normalisation(view: Any) -> str:
     if is_sparse(view):
         return "unit"
     return "z-score" if view.shape[1] < _FEW_FEATURES else "z-score-unit"
+
+
+def suggest_scaling(view: Any) -> tuple[str, str]:
+    """Return the scaling that is usual for the values of a view, as a value of `normalisation`, and its meaning.
+
+    Parameters
+    ----------
+    view : array or sparse matrix of shape (n_samples, n_features)
+        The view. Of a view on disk, at most 10 000 rows are read.
+
+    Returns
+    -------
+    name, meaning : str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormvc.auto import suggest_scaling
+    >>> suggest_scaling(np.arange(8.0).reshape(4, 2))[0], suggest_scaling(np.eye(20))[0]
+    ('z-score', 'tf-idf')
+    """
+    if getattr(view, "on_disk", False):
+        view = view[np.unique(np.linspace(0, view.shape[0] - 1, _MOST_ROWS_FROM_DISK).astype(int))]
+    name = usual_normalisation(lean(view))
+    return name, MEANINGS[name]
 
 
 def normalised(view: Any, name: str) -> Any:
