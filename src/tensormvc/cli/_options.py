@@ -9,11 +9,12 @@ import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from .._registry import BASIS_NAMES, METHODS, load
+from .._registry import BASIS_NAMES, METHODS
 from ._outcome import usage_error, working_on_data
 from ._screen import progress
 
@@ -121,7 +122,7 @@ class Choice:
                 "never used for that, only to evaluate the result."
             )
         method = self.used_method
-        estimator_class = MultiViewClustering if method == "auto" else load(METHODS[method])
+        estimator_class = MultiViewClustering if method == "auto" else resolve_name(METHODS[method])
         estimator = estimator_class(n_clusters=self.clusters or "auto")
         known = estimator.get_params()
         if "random_state" in known:
