@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import metrics, plotting
-from ..backend import random_seed
+from ..backend.checks import random_seed
 from ._agreement import mean_and_interval, numbered_by_first, pairwise_ari
 from ._clusterers import Clusterer, run_all
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
-from ..backend import is_sparse
+from ..backend.arrays import is_sparse
 from ..datasets._inputs import is_several
 from ..datasets._shuffle import take_samples
 from ..methods._base import MultiViewClusterer

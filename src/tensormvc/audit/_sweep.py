@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import metrics, plotting
-from ..backend import random_seed
+from ..backend.checks import random_seed
 from ..bases import FFT, ViewFFT
 from ..datasets._shuffle import shuffled_positions, take_samples
 from ..diagnostics import circular_total_variation, compact_similarities, low_frequency_share

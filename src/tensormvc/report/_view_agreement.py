@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import normalize
 
-from ..backend import is_sparse
+from ..backend.arrays import is_sparse
 from ..graphs import SumGraph
 from ..views import as_views
 

@@ -5,20 +5,5 @@ from ._memory import InMemory, OnDisk, RowArrays, in_memory, piece_size, pieces,
 from ._protocol import Rows, row_work
 from ._random import Draw, SampleRandom, uniform, waves
 
-__all__ = [
-    "Draw",
-    "InMemory",
-    "OnDisk",
-    "RowArrays",
-    "Rows",
-    "SampleRandom",
-    "in_memory",
-    "kmeans",
-    "kmeans_of_rows",
-    "piece_size",
-    "pieces",
-    "row_blocks",
-    "row_work",
-    "uniform",
-    "waves",
-]
+__all__ = ["Draw", "InMemory", "OnDisk", "RowArrays", "Rows", "SampleRandom", "in_memory", "kmeans"]
+__all__ += ["kmeans_of_rows", "piece_size", "pieces", "row_blocks", "row_work", "uniform", "waves"]
