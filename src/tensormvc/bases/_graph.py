@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from array_api_compat import device
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
@@ -243,10 +244,14 @@ def _spectrum(
 
 def _all_eigenpairs(adjacency: sp.csr_array, views: Views) -> tuple[NDArray[np.float64], Array]:
     """Return all eigenpairs of the Laplacian, the vectors on the device of the views."""
-    laplacian = views.place(np.asfortranarray(np.eye(adjacency.shape[0]) - adjacency.toarray()))
-    if is_tensor(laplacian):
-        values, vectors = namespace(laplacian).linalg.eigh(laplacian)
+    n, like = adjacency.shape[0], views.place(np.zeros(1))
+    if is_tensor(like):
+        xp, entries = namespace(like), adjacency.tocoo()
+        laplacian = xp.eye(n, dtype=xp.float64, device=device(like))
+        laplacian[views.place(entries.row), views.place(entries.col)] -= views.place(entries.data)
+        values, vectors = xp.linalg.eigh(laplacian)
         return on_host(values), vectors
     # Computed in place, to save an n × n matrix.
+    laplacian = np.asfortranarray(np.eye(n) - adjacency.toarray())
     values, vectors = eigh(laplacian, driver="evd", overwrite_a=True, check_finite=False)
     return values, vectors
