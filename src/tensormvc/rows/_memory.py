@@ -91,10 +91,17 @@ def some_rows(
         array = fields[name]
         held[name] = [part[rows] for part in array] if isinstance(array, list) else array[rows]
     for name in declared.reads:
-        for array in held[name] if isinstance(held[name], list) else [held[name]]:
-            if isinstance(array, np.ndarray):
-                array.flags.writeable = False
+        array = held[name]
+        held[name] = [_read_only(part) for part in array] if isinstance(array, list) else _read_only(array)
     return block
+
+
+def _read_only(array: Any) -> Any:
+    if isinstance(array, np.ndarray):
+        # What another process has sent may lie at odd addresses, where NumPy multiplies without BLAS: other rounding.
+        array = array if array.flags.aligned else array.copy()
+        array.flags.writeable = False
+    return array
 
 
 class InMemory(Reductions):
@@ -208,7 +215,12 @@ class OnDisk(InMemory):
     """Rows of views on disk: whatever else is as wide as the views is in temporary files, too."""
 
     def _filled(self, shape: Shape, value: float, dtype: str, wide: bool) -> Array:
-        return scratch_array((self.n_rows, *shape), dtype) if wide else super()._filled(shape, value, dtype, wide)
+        if not wide:
+            return super()._filled(shape, value, dtype, wide)
+        array = scratch_array((self.n_rows, *shape), dtype)
+        if value:
+            array[...] = value
+        return array
 
 
 def _arrays(declared: Declaration, kind: str, fields: Fields) -> Iterator[Any]:

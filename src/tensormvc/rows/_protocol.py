@@ -50,6 +50,12 @@ class RowArrays:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{type(self).__name__} has no {name!r} here: does the work declare that it uses it?")
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # An array bound to the name here would be lost; `rows.z += …` binds the array itself.
+        if "_length" in vars(self) and vars(self).get(name) is not value:
+            raise AttributeError(f"{name} is bound to other values, which would be lost: write {name}[...] = instead")
+        super().__setattr__(name, value)
+
     def room(self, name: Hashable, shape: Shape, like: Array) -> Array:
         """Return an uninitialised array for temporaries, of the type and on the device of `like`.
 
