@@ -1,10 +1,28 @@
-"""The methods: each a solver under one ADMM driver, and a thin estimator."""
+"""The methods, one file each, and what a method of your own is made of (`examples/custom_method.py`)."""
 
+from ._admm import Schedule, Step
+from ._anchor_representation import embed, initial_anchors, polar_factor
 from ._asretr import ASRETR
+from ._base import TensorClusterer
+from ._coordinates import SampleCoordinates
 from ._estmc import ESTMC
 from ._gmc import GMC
 from ._tlrlf4mvc import TLRLF4MVC
 from ._tlspnm import TLSpNM
 from ._tsvdmvc import TSVDMVC
 
-__all__ = ["ASRETR", "ESTMC", "GMC", "TLRLF4MVC", "TSVDMVC", "TLSpNM"]
+__all__ = [
+    "ASRETR",
+    "ESTMC",
+    "GMC",
+    "TLRLF4MVC",
+    "TSVDMVC",
+    "SampleCoordinates",
+    "Schedule",
+    "Step",
+    "TLSpNM",
+    "TensorClusterer",
+    "embed",
+    "initial_anchors",
+    "polar_factor",
+]

@@ -60,8 +60,6 @@ class GMC(MultiViewClusterer):
         "max_iter": COUNT,
     }
 
-    random_state = None
-
     def __init__(
         self, n_clusters: int = 8, n_neighbors: int = 15, view_sizes: Sequence[int] | None = None, max_iter: int = 20
     ) -> None:
