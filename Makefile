@@ -28,6 +28,7 @@ bench: $(VENV)/demo.stamp
 	$(PY) benchmarks/shrinkage.py
 	$(PY) benchmarks/agft.py
 	$(PY) benchmarks/gmc.py
+	$(PY) benchmarks/kmeans.py
 	$(PY) benchmarks/audit.py
 	$(PY) benchmarks/methods.py
 	$(PY) benchmarks/scale.py

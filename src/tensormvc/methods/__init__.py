@@ -1,6 +1,10 @@
-"""The methods: each a solver under one ADMM driver, and a thin estimator."""
+"""The methods, one file each, and what a method of your own is made of (`examples/custom_method.py`)."""
 
+from ._admm import Schedule, Step
+from ._anchor_representation import embed, initial_anchors, polar_factor
 from ._asretr import ASRETR
+from ._base import TensorClusterer
+from ._coordinates import SampleCoordinates
 from ._estmc import ESTMC
 from ._gmc import GMC
 from ._tlrlf4mvc import TLRLF4MVC
@@ -8,3 +12,4 @@ from ._tlspnm import TLSpNM
 from ._tsvdmvc import TSVDMVC
 
 __all__ = ["ASRETR", "ESTMC", "GMC", "TLRLF4MVC", "TSVDMVC", "TLSpNM"]
+__all__ += ["SampleCoordinates", "Schedule", "Step", "TensorClusterer", "embed", "initial_anchors", "polar_factor"]

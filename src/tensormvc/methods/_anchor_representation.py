@@ -24,14 +24,13 @@ from ..backend.arrays import Array, contiguous, in_double, is_sparse, namespace,
 from ..backend.checks import check_memory
 from ..backend.linalg import inner, leading_eigenpairs, matmul_into, sum_of_squares
 from ..bases._base import settle
-from ..rows import InMemory, RowArrays, Rows, SampleRandom, kmeans_of_rows, row_work
+from ..rows import InMemory, RowArrays, Rows, row_work
 from ..views import Views, probes_of
 from ..views._views import ProbeDraws
 from ._admm import Schedule, Step
 from ._base import COUNT, POSITIVE, TensorClusterer
 from ._coordinates import Coordinates, SampleCoordinates
 
-_RESTARTS = 10
 # Anchors per cluster, of the published grid {2, …, 8}.
 _LATENT_PER_CLUSTER = 2
 # Beyond this, rounding in float32 times the penalty parameter would drown the multipliers.
@@ -245,6 +244,18 @@ def narrowed(view: Array) -> Array:
     return coordinates.astype(view.dtype) if isinstance(coordinates, np.ndarray) else coordinates.to(view.dtype)
 
 
+def initial_anchors(views: Views, n_latent: int) -> list[Array]:
+    """Add the samples with at most n features per view to the rows, as "x"; return the first anchors of every view."""
+    rows, n = views.rows, views.n_samples
+    if isinstance(rows, InMemory):
+        rows.hold(x=[narrowed(array) for array in views.arrays])
+    elif max(views.widths) > n:
+        raise ValueError(f"{n} samples of {max(views.widths)} features are not for a cluster: call .compute()")
+    else:
+        rows.alias("x", "views")
+    return [principal_anchors(views, v, n_latent, min(n, width)) for v, width in enumerate(views.widths)]
+
+
 def principal_anchors(views: Views, v: int, n_latent: int, width: int) -> Array:
     """Return the leading right singular vectors of a view as its first anchors.
 
@@ -306,10 +317,8 @@ class AnchorRepresentationClusterer(TensorClusterer):
         n_latent = min(self.n_latent or _LATENT_PER_CLUSTER * self.n_clusters, most)
         self._check_memory(views, n_latent)
         basis, weights, rows = self._fit_basis(views, seed, sample_graph), self._weights(), views.rows
-        widths = _hold_narrowed(views)
-        single = views.single_precision
-        create_rows(rows, widths, n_latent, "float32" if single else "float64")
-        anchors = [principal_anchors(views, v, n_latent, width) for v, width in enumerate(widths)]
+        single, anchors = views.single_precision, initial_anchors(views, n_latent)
+        create_rows(rows, [anchor.shape[1] for anchor in anchors], n_latent, "float32" if single else "float64")
         if single:
             anchors = [namespace(anchor).astype(anchor, namespace(anchor).float32) for anchor in anchors]
         coordinates = SampleCoordinates(basis, views.n_samples)
@@ -325,8 +334,7 @@ class AnchorRepresentationClusterer(TensorClusterer):
             self.representation_ = views.rows_as_given("z").transpose(0, 2, 1)
         embed(rows, self.n_clusters)
         rows.drop("x", "z", "j", "w", "residual", "error_share", "multiplier_share")
-        self.embedding_ = views.rows_as_given("points")
-        kmeans_of_rows(rows, self.n_clusters, n_init=_RESTARTS, random=SampleRandom(views, seed))
+        self._cluster_points(views, seed)
 
     def _check_memory(self, views: Views, n_latent: int) -> None:
         if not isinstance(views.rows, InMemory):
@@ -340,15 +348,3 @@ class AnchorRepresentationClusterer(TensorClusterer):
             "choose a smaller n_latent; twice the number of clusters is the default",
             views.arrays[0],
         )
-
-
-def _hold_narrowed(views: Views) -> list[int]:
-    """Add X to the rows, and return its numbers of features."""
-    rows, n = views.rows, views.n_samples
-    if isinstance(rows, InMemory):
-        rows.hold(x=[narrowed(array) for array in views.arrays])
-    elif max(views.widths) > n:
-        raise ValueError(f"{n} samples of {max(views.widths)} features are not for a cluster: call .compute()")
-    else:
-        rows.alias("x", "views")
-    return [min(n, width) for width in views.widths]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -20,12 +20,14 @@ from ..backend.arrays import Array, on_host
 from ..backend.checks import random_seed
 from ..bases import AGFT, ViewFFT, basis_class, make_basis
 from ..graphs import check_sample_graph, permuted_graph
-from ..rows import InMemory, RowArrays, Rows, row_work
+from ..rows import InMemory, RowArrays, Rows, SampleRandom, kmeans_of_rows, row_work
 from ..views import Views, any_dask, as_views, distributed_views
 from ._admm import PenaltySchedule, Step, run_admm
 
 # Up to this many samples the default basis is a full spectrum.
 _FULL_SPECTRUM_UP_TO = 4000
+# Starts of k-means on the embedding.
+_RESTARTS = 10
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NOT_NEGATIVE = [Interval(Real, 0, None, closed="left")]
@@ -48,6 +50,13 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         "callback": [callable, None],
         "keep": [StrOptions({"all"}), None],
     }
+
+    # Parameters that a method need not have: it then fits as with these values.
+    view_sizes: Sequence[int] | None = None
+    random_state: Any = None
+    verbose: int = 0
+    callback: Callable[..., Any] | None = None
+    keep: str | None = None
 
     labels_: NDArray[np.intp]
 
@@ -150,6 +159,7 @@ class TensorClusterer(MultiViewClusterer):
     """
 
     works_on_rows: ClassVar[bool] = False
+    device: Any = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **MultiViewClusterer._parameter_constraints,
@@ -187,6 +197,11 @@ class TensorClusterer(MultiViewClusterer):
             basis = clone(basis)
         self.basis_ = basis.fit(views, n_clusters=self.n_clusters, random_state=seed, sample_graph=sample_graph)
         return self.basis_
+
+    def _cluster_points(self, views: Views, seed: int) -> None:
+        """Cluster the "points" of the rows by k-means, and keep them as the embedding."""
+        self.embedding_ = views.rows_as_given("points")
+        kmeans_of_rows(views.rows, self.n_clusters, n_init=_RESTARTS, random=SampleRandom(views, seed))
 
 
 @dataclass

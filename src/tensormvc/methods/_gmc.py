@@ -67,8 +67,6 @@ class GMC(MultiViewClusterer):
         "max_iter": COUNT,
     }
 
-    random_state = None
-
     n_clusters: int = 8
     n_neighbors: int = 15
     view_sizes: Sequence[int] | None = None

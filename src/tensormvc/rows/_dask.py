@@ -171,6 +171,7 @@ def _make(
     (step,), ((small, named),) = steps, arguments
     fields = {} if state is None else dict(state[0])
     fields |= {key: array for bundle in bundles for key, array in bundle.items()}
+    fields |= {key: fill.rows(len(partition)) for key, fill in step.fills.items()}
     fields |= {alias: fields[other] for alias, other in step.aliases.items() if other in fields}
     with one_thread():
         rows = some_rows(step.declared, fields, slice(0, len(partition)), partition.start)
@@ -230,7 +231,7 @@ class OnDask(Reductions):
         self._width = 1
 
     def __contains__(self, name: str) -> bool:
-        return name in self._bundle_of or name in self._in_state or name in self._fills
+        return any(name in names for names in (self._bundle_of, self._in_state, self._fills, self._aliases))
 
     def create(
         self, dtype: str = "float64", *, value: float = 0, wide: bool = False, **shapes: Shape | list[Shape]
@@ -277,8 +278,7 @@ class OnDask(Reductions):
     def make(self, name: str, work: Callable[Concatenate[S, P], Any], *small: P.args, **named: P.kwargs) -> None:
         """Create an array from what work returns for the rows of each partition."""
         self._flush()
-        step = _Step(work, (small, named), nothing, 1, {}, frozenset(), dict(self._aliases))
-        self._bundles[name] = self._submit(_make, [step], name=name)
+        self._bundles[name] = self._submit(_make, [self._step(work, nothing, (small, named))], name=name)
         self._bundle_of[name] = name
 
     def futures(self, name: str) -> list[Future]:
@@ -291,7 +291,8 @@ class OnDask(Reductions):
 
     def sum(self, work: Callable[Concatenate[S, P], R], *small: P.args, **named: P.kwargs) -> R:
         """Add up the results of work; large products are added on the workers, one block after the other."""
-        if declaration_of(work).products:
+        declared = declaration_of(work)
+        if declared.products and not (declared.writes or declared.sets):
             total: R = self._sum_on_workers(self._step(work, added, (small, named)))
             return total
         return self.reduce(work, added, *small, **named)
@@ -320,7 +321,8 @@ class OnDask(Reductions):
             return self.client.gather(total)
 
     def _later(self, work: Callable[..., Any], join: Join[Any], arguments: Any) -> _Later:
-        step, result = self._step(work, join, arguments), _Later(self._flush)
+        # A copy: what the caller changes before the work is run is not meant for it.
+        step, result = self._step(work, join, copy.deepcopy(arguments)), _Later(self._flush)
         self._pending.append((step, result))
         return result
 

@@ -61,6 +61,12 @@ class RowArrays:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{type(self).__name__} has no {name!r} here: does the work declare that it uses it?")
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # An array bound to the name here would be lost; `rows.z += …` binds the array itself.
+        if "_length" in vars(self) and vars(self).get(name) is not value:
+            raise AttributeError(f"{name} would be bound to values that are lost: write {name}[...] = instead")
+        super().__setattr__(name, value)
+
     def room(self, name: Hashable, shape: Shape, like: Array) -> Array:
         """Return an uninitialised array for temporaries, of the type and on the device of `like`.
 
@@ -130,10 +136,17 @@ def some_rows(
         array = fields[name]
         held[name] = [part[rows] for part in array] if isinstance(array, list) else array[rows]
     for name in declared.reads:
-        for array in held[name] if isinstance(held[name], list) else [held[name]]:
-            if isinstance(array, np.ndarray):
-                array.flags.writeable = False
+        array = held[name]
+        held[name] = [_read_only(part) for part in array] if isinstance(array, list) else _read_only(array)
     return block
+
+
+def _read_only(array: Any) -> Any:
+    if isinstance(array, np.ndarray):
+        # Arrays from another process may be unaligned, where NumPy multiplies without BLAS: other rounding.
+        array = array if array.flags.aligned else array.copy()
+        array.flags.writeable = False
+    return array
 
 
 def added(total: Any, more: Any) -> Any:
@@ -291,7 +304,12 @@ class OnDisk(InMemory):
     """Rows of views on disk: whatever else is as wide as the views is in temporary files, too."""
 
     def _filled(self, shape: Shape, value: float, dtype: str, wide: bool) -> Array:
-        return scratch_array((self.n_rows, *shape), dtype) if wide else super()._filled(shape, value, dtype, wide)
+        if not wide:
+            return super()._filled(shape, value, dtype, wide)
+        array = scratch_array((self.n_rows, *shape), dtype)
+        if value:
+            array[...] = value
+        return array
 
 
 def _arrays(declared: Declaration, kind: str, fields: Fields) -> Iterator[Any]:
