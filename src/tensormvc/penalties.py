@@ -8,6 +8,7 @@ minimisers, and the positive one is returned.
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from numbers import Real
 from typing import Any
@@ -17,20 +18,8 @@ from sklearn.base import BaseEstimator
 
 from .backend import Array, as_real_array, check_finite, check_threshold, namespace
 
-__all__ = [
-    "ETP",
-    "ETR",
-    "MCP",
-    "SCAD",
-    "GammaNorm",
-    "Geman",
-    "Laplace",
-    "Log",
-    "Nuclear",
-    "Penalty",
-    "SchattenP",
-    "make_penalty",
-]
+__all__ = ["ETP", "ETR", "MCP", "SCAD", "GammaNorm", "Geman", "Laplace", "Log", "Nuclear", "SchattenP"]
+__all__ += ["Penalty", "make_penalty"]
 
 # Newton's method converges quadratically, except where the two stationary points nearly coincide, where its steps
 # halve. (Without a second derivative it converges linearly.)
@@ -505,18 +494,9 @@ class SCAD(Penalty):
         return best
 
 
-_NAMES: dict[str, type[Penalty]] = {
-    "nuclear": Nuclear,
-    "log": Log,
-    "etr": ETR,
-    "laplace": Laplace,
-    "geman": Geman,
-    "etp": ETP,
-    "schatten-p": SchattenP,
-    "mcp": MCP,
-    "scad": SCAD,
-    "gamma-norm": GammaNorm,
-}
+_PENALTIES: list[type[Penalty]] = [Nuclear, Log, ETR, Laplace, Geman, ETP, SchattenP, MCP, SCAD, GammaNorm]
+# Names in lower case, with hyphens between words: SchattenP is "schatten-p".
+_NAMES = {re.sub("(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower(): kind for kind in _PENALTIES}
 
 
 def make_penalty(penalty: Any) -> Any:

@@ -19,18 +19,8 @@ from .bases import ViewFFT
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "plot_affinity",
-    "plot_audit",
-    "plot_basis",
-    "plot_cluster_number",
-    "plot_convergence",
-    "plot_embedding",
-    "plot_energy_ratio",
-    "plot_shuffle_by_basis",
-    "plot_shuffle_sweep",
-    "plot_spectrum",
-]
+__all__ = ["plot_affinity", "plot_audit", "plot_basis", "plot_cluster_number", "plot_convergence", "plot_embedding"]
+__all__ += ["plot_energy_ratio", "plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum"]
 
 # The colour-blind safe palette of Okabe and Ito; yellow, which is faint on white, comes last.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
