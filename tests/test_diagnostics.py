@@ -179,7 +179,7 @@ def test_compact_similarities_differ_as_the_tensor_does(n, seed):
 
 
 def test_memory_is_refused_before_it_is_taken(monkeypatch):
-    monkeypatch.setattr("tensormvc.backend._checks.available_memory", lambda: 1000)
+    monkeypatch.setattr("tensormvc.backend.checks.available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="similarity tensor of 20 samples"):
         similarity_tensor([np.ones((20, 2))])
 

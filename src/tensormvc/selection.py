@@ -14,7 +14,8 @@ from sklearn.metrics import silhouette_score
 
 from .auto._evidence import Measure, gather_evidence, modularity, neighbour_information
 from .auto._number import estimate_n_clusters
-from .backend import one_hot, random_seed
+from .backend.checks import random_seed
+from .backend.sparse import one_hot
 from .metrics import ari
 from .views import Views, as_views
 

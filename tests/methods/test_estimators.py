@@ -241,7 +241,7 @@ def test_single_precision_stays_single(cls):
 @pytest.mark.parametrize("cls", [tm.ASRETR, tm.ESTMC])
 def test_memory_of_anchors_is_predicted(cls, monkeypatch):
     views, _ = blobs()
-    monkeypatch.setattr("tensormvc.backend._checks.available_memory", lambda: 1000)
+    monkeypatch.setattr("tensormvc.backend.checks.available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="n_latent=4 "):
         make(cls, n_latent=4).fit(views)
 

@@ -12,7 +12,7 @@ from scipy.cluster.hierarchy import ward
 from scipy.sparse.csgraph import connected_components
 from sklearn.preprocessing import normalize
 
-from ..backend import one_hot
+from ..backend.sparse import one_hot
 from ..rows import SampleRandom, kmeans
 
 # Number of samples whose Ward tree gives k-means a start.

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
-from ..backend import one_hot
+from ..backend.sparse import one_hot
 from ..graphs import refuse_missing
 from ..graphs._fuzzy import find_neighbours
 from ..methods._base import COUNT, POSITIVE, MultiViewClusterer

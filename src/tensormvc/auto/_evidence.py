@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 
-from ..backend import one_hot
+from ..backend.sparse import one_hot
 from ..graphs._fuzzy import Neighbours, find_neighbours
 from ..views import Views
 from ._scaling import MEANINGS, NORMALISATIONS, lean, normalised, suitable_normalisations, usual_normalisation

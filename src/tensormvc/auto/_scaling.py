@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import StandardScaler, minmax_scale, normalize
 
-from ..backend import is_sparse
+from ..backend.arrays import is_sparse
 
 # Views with at most this share of non-zero values are stored as sparse matrices, where zero means "absent".
 _SPARSE_UP_TO = 0.1

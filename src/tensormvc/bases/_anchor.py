@@ -12,7 +12,9 @@ import scipy.sparse as sp
 from array_api_compat import device
 from numpy.typing import NDArray
 
-from ..backend import Array, SparseFactor, in_double, namespace, on_host, sum_of_squares
+from ..backend.arrays import Array, in_double, namespace, on_host
+from ..backend.linalg import sum_of_squares
+from ..backend.sparse import SparseFactor
 from ..graphs import anchor_graph, view_anchors
 from ..rows import InMemory, RowArrays, Rows, row_blocks, row_work
 from ..views import Views, as_views, probes_of

@@ -12,19 +12,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..backend import (
-    Array,
-    as_real_array,
-    as_slices,
-    check_out,
-    complex_dtype,
-    contiguous,
-    matmul_into,
-    namespace,
-    on_host,
-    placed,
-    real_dtype,
-)
+from ..backend.arrays import Array, complex_dtype, contiguous, namespace, on_host, placed, real_dtype
+from ..backend.checks import as_real_array, as_slices, check_out
+from ..backend.linalg import matmul_into
 from ..rows import Rows, in_memory
 
 

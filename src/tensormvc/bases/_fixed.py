@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .. import backend
-from ..backend import Array, as_real_array, as_slices, check_memory, check_out, random_seed
+from ..backend.arrays import Array
+from ..backend.checks import as_real_array, as_slices, check_memory, check_out, random_seed
 from ..views import Views, view_sizes_of
 from ._base import Basis, ConvertedMatrix, SampleModeBasis, apply_matrix, written
 

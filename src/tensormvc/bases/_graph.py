@@ -12,7 +12,8 @@ from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils.validation import check_is_fitted
 
-from ..backend import Array, as_real_array, check_memory, check_out, contiguous, is_tensor, namespace, on_host, placed
+from ..backend.arrays import Array, contiguous, is_tensor, namespace, on_host, placed
+from ..backend.checks import as_real_array, check_memory, check_out
 from ..graphs import (
     GMCGraph,
     SampleGraph,

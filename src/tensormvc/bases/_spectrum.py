@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import Array, on_host, placed
+from ..backend.arrays import Array, on_host, placed
 
 # Eigenvalues (of matrices of norm about 1) nearer than this count as one: an eigensolver cannot separate their
 # vectors to better than its rounding divided by the gap.

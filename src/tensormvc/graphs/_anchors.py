@@ -8,7 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..backend import Array, in_double, on_host, run_ranges, smallest
+from ..backend.arrays import Array, in_double, on_host
+from ..backend.linalg import smallest
+from ..backend.threads import run_ranges
 from ..rows import InMemory
 from ..views import Views
 from ._bkhk import bkhk

@@ -12,7 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import Array, in_double, is_sparse, is_tensor, kth_smallest, namespace, on_host, parallel_ranges, placed
+from ..backend.arrays import Array, in_double, is_sparse, is_tensor, namespace, on_host, placed
+from ..backend.linalg import kth_smallest
+from ..backend.threads import parallel_ranges
 from ..rows import row_blocks
 
 _ROUNDS = 10

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..backend import Array, in_double, is_sparse
+from ..backend.arrays import Array, in_double, is_sparse
 from ..rows import RowArrays, Rows, row_work
 from ._bkhk import TIE, Centres, pairs_of, two_means
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from ..backend import is_sparse, parallel_ranges
+from ..backend.arrays import is_sparse
+from ..backend.threads import parallel_ranges
 from ._knn import DistanceBlocks, tie_margin
 
 _BANDWIDTH_STEPS = 50

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 
-from ..backend import check_memory, on_host, parallel_ranges
+from ..backend.arrays import on_host
+from ..backend.checks import check_memory
+from ..backend.threads import parallel_ranges
 from ..views import Views
 from ._knn import DistanceBlocks, SampleGraph, check_n_neighbors, refuse_missing, tie_margin
 from ._laplacian import lowest_eigenpairs

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..backend import check_memory
+from ..backend.checks import check_memory
 
 
 def ideal_graph(y: Any) -> sp.csr_array:

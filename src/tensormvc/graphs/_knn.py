@@ -9,19 +9,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from ..backend import (
-    Array,
-    in_double,
-    is_sparse,
-    is_tensor,
-    namespace,
-    on_host,
-    placed,
-    raise_to_zero,
-    run_ranges,
-    smallest,
-    sum_of_squares,
-)
+from ..backend.arrays import Array, in_double, is_sparse, is_tensor, namespace, on_host, placed
+from ..backend.linalg import raise_to_zero, smallest, sum_of_squares
+from ..backend.threads import run_ranges
 from ..rows import piece_size, pieces
 from ..views import Views, as_views
 from ._laplacian import permuted_graph

@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from ..backend import is_sparse, one_blas_thread
+from ..backend.arrays import is_sparse
+from ..backend.threads import one_blas_thread
 
 
 def check_sample_graph(graph: Any, n_samples: int, sample_ids: NDArray[Any] | None = None) -> sp.csr_array:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Array, inner, namespace, on_host, placed
+from ..backend.arrays import Array, namespace, on_host, placed
+from ..backend.linalg import inner
 from ..rows import Draw, RowArrays, Rows, SampleRandom, row_work, uniform
 
 _ROUNDS = 10

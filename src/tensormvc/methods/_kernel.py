@@ -8,18 +8,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from ..backend import (
-    Array,
-    cholesky,
-    contiguous,
-    in_double,
-    inner,
-    is_single,
-    is_sparse,
-    namespace,
-    solve_lower,
-    sum_of_squares,
-)
+from ..backend.arrays import Array, contiguous, in_double, is_single, is_sparse, namespace
+from ..backend.linalg import cholesky, inner, solve_lower, sum_of_squares
 from ..graphs import view_anchors
 from ..graphs._knn import TIE_ABSOLUTE, DistanceBlocks
 from ..rows import RowArrays, Rows, row_work

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Concatenate
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import one_thread
+from ..backend.threads import one_thread
 from ._memory import Fields, pieces, row_blocks, rows_at_once, some_rows
 from ._protocol import Declaration, Join, P, R, Reductions, S, Shape, added, declaration_of, nothing
 

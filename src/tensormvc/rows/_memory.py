@@ -14,7 +14,9 @@ from typing import Any, Concatenate, Generic
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import Array, is_sparse, is_tensor, namespace, parallel_ranges, placed, scratch_array, thread_count
+from ..backend.arrays import Array, is_sparse, is_tensor, namespace, placed
+from ..backend.scratch import scratch_array
+from ..backend.threads import parallel_ranges, thread_count
 from ._protocol import (
     Declaration,
     Join,

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import Array, is_tensor
+from ..backend.arrays import Array, is_tensor
 
 S = TypeVar("S", bound="RowArrays")
 P = ParamSpec("P")

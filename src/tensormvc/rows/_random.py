@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..backend import Array, in_double, namespace
+from ..backend.arrays import Array, in_double, namespace
 from ._protocol import RowArrays, Rows, row_work
 
 _DIRECTIONS = 8

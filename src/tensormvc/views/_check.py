@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..backend import is_sparse, namespace, on_host, placed
+from ..backend.arrays import is_sparse, namespace, on_host, placed
 from ._collect import is_dask, plain_matrix
 from ._order import MISSING_HASH, row_hashes
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import is_array, is_sparse, plain_array
+from ..backend.arrays import is_array, is_sparse
+from ..backend.checks import plain_array
 
 
 def collect(views: Any, view_sizes: Sequence[int] | None) -> tuple[list[Any], list[str], NDArray[Any] | None]:

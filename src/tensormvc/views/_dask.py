@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import Array, one_thread
+from ..backend.arrays import Array
+from ..backend.threads import one_thread
 from ..rows import RowArrays, Rows, row_work
 from ..rows._dask import OnDask, bytes_at_once, cluster_errors, partitions, task_keys
 from ._check import check_kind, floating, look_at, refuse_wrong

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import scratch_array
+from ..backend.scratch import scratch_array
 from ._check import Checked, Wrong, check_kind, floating, look_at, refuse_wrong
 from ._order import unit_rows
 

@@ -7,17 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import (
-    contiguous,
-    in_double,
-    is_sparse,
-    is_tensor,
-    namespace,
-    on_host,
-    placed,
-    run_ranges,
-    sum_of_squares,
-)
+from ..backend.arrays import contiguous, in_double, is_sparse, is_tensor, namespace, on_host, placed
+from ..backend.linalg import sum_of_squares
+from ..backend.threads import run_ranges
 
 # Hashes are computed in signed integers, whose products wrap around in every array library.
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64

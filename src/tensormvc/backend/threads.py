@@ -13,7 +13,7 @@ from typing import Any
 import joblib
 from threadpoolctl import ThreadpoolController
 
-from ._namespace import Array, is_tensor
+from .arrays import Array, is_tensor
 
 
 def thread_count() -> int:

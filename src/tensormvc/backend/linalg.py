@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 from array_api_compat import is_numpy_namespace
 
-from ._namespace import Array, namespace, placed
+from .arrays import Array, namespace, placed
 
 # Chunks into which a device cuts a long sum of products.
 DEVICE_CHUNKS = 128

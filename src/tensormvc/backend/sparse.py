@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse
 from array_api_compat import device, is_numpy_namespace
 
-from ._linalg import matmul_into
-from ._namespace import Array, in_double, namespace
-from ._threads import parallel_ranges
+from .arrays import Array, in_double, namespace
+from .linalg import matmul_into
+from .threads import parallel_ranges
 
 # Rows of a sparse product that are computed together: a block of the result that the cache can hold.
 SPARSE_ROWS = 1024
