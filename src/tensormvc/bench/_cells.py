@@ -80,6 +80,15 @@ class Cell:
         """The group of its fits."""
         return self.dataset, self.method, self.transform
 
+    @property
+    def grid_label(self) -> str:
+        """The values that are tried for each parameter, in one line."""
+        values: dict[str, dict[str, None]] = {}
+        for setting in self.grid:
+            for name, value in setting.written.items():
+                values.setdefault(name, {})[str(value)] = None
+        return "; ".join(f"{name}: {', '.join(listed)}" for name, listed in values.items()) or "defaults only"
+
     def job(self, setting: Setting, seed: int) -> Job:
         """Return the fit of one of the cell's settings in the trial that has this seed."""
         place = id(setting), seed

@@ -13,35 +13,18 @@ import numpy as np
 
 from ..report._page import Html, Section, bullets, callout, code, element, facts, join, page, paragraph, table
 from ._cells import NO_TRANSFORM
-from ._export import grid_in_words, number, remarks
 from ._methods import BASELINES
 from ._plan import Note
 from ._statistics import rank
 from ._store import METRICS
 from ._tables import DEFAULT, ORACLE, PlanResults, Selected
-from ._words import DATA_ADAPTIVE, NEAR, findings
+from ._words import DATA_ADAPTIVE, NEAR, TEXTS, findings
 
 _MARKS: dict[str, Any] = {"Held": "good", "Held in part": "info", "Did not hold": "warning", "Observed": "info"}
 _SELECTIONS = {ORACLE: "oracle (uses labels)", DEFAULT: "default"}
 _NO_FIGURE = "–"
 # Points within which a figure is marked as equal to that of the paper.
 _EQUAL = 1.0
-
-_SELECTION_TEXT = """Means over {trials} trials in percent, with the sample standard deviation in brackets. Every
-trial permutes the samples and has its own seed. Oracle: the setting of the grid with the best mean ACC, which uses the
-labels, as papers do. Default: our default parameters, without labels. The graph of GFT(Ideal) is built from the labels.
-Baselines are not tuned; the labels choose the best single view."""
-_SCREEN_TEXT = (
-    "All settings of the grid run in {trials} trial(s), and the best {keep} per cell in the other trials, too."
-)
-_OWN_FEATURES_TEXT = """These data sets have the samples of the paper, but features that we recomputed. The figures of
-the paper beside them belong to other features and are not counted as met or missed."""
-_RANK_TEXT = """Rank 1 is the best ACC; ties share their ranks. Average ranks that differ by less than the critical
-difference (Nemenyi test, 5 %) do not differ significantly; p is the p-value of the Friedman test that all candidates
-are equal. Cases on the same data set are not independent, so both tests are too optimistic, and with few cases they
-have little power."""
-_TIME_TEXT = """Mean seconds per fit on the machine that ran it, possibly beside other fits: see the environment below.
-The timings of the paper are from its own machine and programs."""
 
 
 def results_page(name: str, plans: Sequence[PlanResults]) -> str:
@@ -55,9 +38,8 @@ def results_page(name: str, plans: Sequence[PlanResults]) -> str:
         Section("protocol", "Protocol, environment and plans", _protocol(plans)),
     ]
     script = files(__package__).joinpath("table.js").read_text(encoding="utf-8")
-    lead = "Our results beside those of the paper, and beside baselines without a tensor."
-    foot = f"Made from {name} by tensormvc bench report."
-    return page("Benchmark of tensor multi-view clustering", lead, _head(plans), sections, foot, script=script)
+    title, foot = "Benchmark of tensor multi-view clustering", TEXTS["foot"].format(name=name)
+    return page(title, TEXTS["lead"], _head(plans), sections, foot, script=script)
 
 
 def _head(plans: Sequence[PlanResults]) -> Html:
@@ -70,8 +52,7 @@ def _head(plans: Sequence[PlanResults]) -> Html:
             shown.append((f"{results.plan.name}: ACC at most 2 points below the paper", f"{near} of {len(gaps)}"))
     notes = []
     if missing:
-        text = f"Not finished: {missing} fits are missing, and cells without all their trials are left out."
-        notes.append(callout("warning", text))
+        notes.append(callout("warning", TEXTS["unfinished"].format(missing=missing)))
     if failures := [(results.plan.name, *failure) for results in plans for failure in results.failures]:
         listed = [f"{plan}: {', '.join(cell.group)}: {count} × {error}" for plan, cell, error, count in failures]
         notes.append(callout("warning", f"{sum(count for *_, count in failures)} fits failed", bullets(listed)))
@@ -95,19 +76,15 @@ def _note(note: Note) -> str:
 
 def _plan_body(results: PlanResults) -> list[Html]:
     plan = results.plan
-    text = _SELECTION_TEXT.format(trials=plan.trials)
+    texts = [TEXTS["selection"].format(trials=plan.trials)]
     if plan.screen_trials is not None:
-        text += " " + _SCREEN_TEXT.format(trials=plan.screen_trials, keep=plan.screen_keep)
-    body = [paragraph(text)]
+        texts.append(TEXTS["screen"].format(trials=plan.screen_trials, keep=plan.screen_keep))
+    body = [paragraph(" ".join(texts))]
     if own := sorted({one.cell.dataset for one in results.selected if one.own_features}):
-        body.append(callout("info", f"Own features: {', '.join(own)}", paragraph(_OWN_FEATURES_TEXT)))
+        body.append(callout("info", f"Own features: {', '.join(own)}", paragraph(TEXTS["own_features"])))
     for data, rate, selection in product(plan.datasets, plan.shuffle_rates, (ORACLE, DEFAULT)):
         body += _matrix(results, data.name, rate, selection)
     return [*body, *_closeness(results), *_all_figures(results)]
-
-
-def _mean_std(mean: float, std: float | None) -> str:
-    return number(mean) + ("" if std is None else f" ({number(std)})")
 
 
 def _gap(gap: float | None) -> Html | str:
@@ -149,10 +126,10 @@ def _matrix(results: PlanResults, dataset: str, rate: float, selection: str) -> 
 def _matrix_cell(one: Selected | None) -> Any:
     if one is None:
         return _NO_FIGURE
-    ours, paper = _mean_std(one.mean("ACC"), one.std("ACC")), one.paper("ACC")
+    ours, paper = one.figure("ACC").text(" "), one.paper("ACC")
     if paper is None:
         return ours
-    theirs = element("span", number(paper.mean), class_="note")
+    theirs = element("span", f"{paper.mean:.2f}", class_="note")
     return join([ours, element("br"), theirs, " ", _gap(one.difference("ACC"))])
 
 
@@ -181,11 +158,9 @@ def _all_figures(results: PlanResults) -> list[Html]:
     rows = []
     for one, metric in product(results.selected, METRICS):
         *names, selection = _names(one)
-        rate = [f"{one.cell.rate:g}"] if several else []
-        paper = one.paper(metric)
-        ours = _mean_std(one.mean(metric), one.std(metric))
-        theirs = _NO_FIGURE if paper is None else _mean_std(paper.mean, paper.std)
-        rows.append([*names, *rate, metric, selection, ours, theirs, _gap(one.difference(metric))])
+        rate, paper = [f"{one.cell.rate:g}"] * several, one.paper(metric)
+        figures = [_NO_FIGURE if figure is None else figure.text(" ") for figure in (one.figure(metric), paper)]
+        rows.append([*names, *rate, metric, selection, *figures, _gap(one.difference(metric))])
     if not rows:
         return []
     columns = ["Data set", "Method", "Transform", *["Shuffle rate"] * several, "Metric", "Selection"]
@@ -201,7 +176,9 @@ def _ranks(plans: Sequence[PlanResults]) -> list[Html]:
         for kind in (_ranked_transforms, _ranked_methods)
         for html in kind(results, selection)
     ]
-    return [paragraph(_RANK_TEXT), *ranked] if ranked else [paragraph("There are not enough complete cells to rank.")]
+    return (
+        [paragraph(TEXTS["ranks"]), *ranked] if ranked else [paragraph("There are not enough complete cells to rank.")]
+    )
 
 
 def _accuracy(results: PlanResults, dataset: str, method: str, transform: str, selection: str, rate: float) -> float:
@@ -209,7 +186,7 @@ def _accuracy(results: PlanResults, dataset: str, method: str, transform: str, s
     one = results.find(dataset, method, transform, selection, rate)
     if one is None and transform == NO_TRANSFORM and selection == ORACLE:
         one = results.find(dataset, method, transform, DEFAULT, rate)
-    return np.nan if one is None else one.mean("ACC")
+    return np.nan if one is None else one.accuracy
 
 
 def _ranked_transforms(results: PlanResults, selection: str) -> list[Html]:
@@ -271,21 +248,18 @@ def _cell_table(
 def _times(plans: Sequence[PlanResults]) -> list[Html]:
     def values(results: PlanResults, one: Selected) -> list[str]:
         transform = one.transform_seconds
-        paper = [one.paper("seconds"), one.paper("transform seconds")]
-        return [
-            f"{one.seconds - (transform or 0.0):.2f}",
-            _NO_FIGURE if transform is None else f"{transform:.2f}",
-            *(_NO_FIGURE if figure is None else number(figure.mean) for figure in paper),
-        ]
+        paper = [getattr(one.paper(name), "mean", None) for name in ("seconds", "transform seconds")]
+        seconds = [one.seconds - (transform or 0.0), transform, *paper]
+        return [_NO_FIGURE if value is None else f"{value:.2f}" for value in seconds]
 
     columns = ["Seconds without transform", "Seconds of transform", "Paper, without", "Paper, transform"]
-    return [paragraph(_TIME_TEXT, class_="note"), _cell_table(plans, "Seconds per fit", columns, "rrrr", values)]
+    return [paragraph(TEXTS["times"], class_="note"), _cell_table(plans, "Seconds per fit", columns, "rrrr", values)]
 
 
 def _settings(plans: Sequence[PlanResults]) -> list[Html]:
     def values(results: PlanResults, one: Selected) -> list[str]:
-        grid = grid_in_words(one) if one.selection == ORACLE else _NO_FIGURE
-        return [one.setting.label, grid, "; ".join(remarks(results, one)) or _NO_FIGURE]
+        grid = one.cell.grid_label if one.selection == ORACLE else _NO_FIGURE
+        return [one.setting.label, grid, "; ".join(results.remarks(one)) or _NO_FIGURE]
 
     return [_cell_table(plans, "Selected settings", ["Setting", "Grid", "Remarks"], "ppp", values)]
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,18 +61,15 @@ class Selected:
         """Whether the features are not those of the paper."""
         return self.cell.dataset.endswith(OWN_FEATURES)
 
-    def values(self, metric: str) -> list[float]:
-        """Return a metric of every trial, in percent."""
-        return [100 * row.outcome.metrics[metric] for row in self.rows if row.outcome.metrics is not None]
+    def figure(self, metric: str) -> Printed:
+        """Return the mean and the sample standard deviation over the trials, in percent; None for a single trial."""
+        values = [100 * row.outcome.metrics[metric] for row in self.rows if row.outcome.metrics is not None]
+        return Printed(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
-    def mean(self, metric: str) -> float:
-        """Return the mean over the trials, in percent."""
-        return float(np.mean(self.values(metric)))
-
-    def std(self, metric: str) -> float | None:
-        """Return the sample standard deviation over the trials, in percent; None for a single trial."""
-        values = self.values(metric)
-        return float(np.std(values, ddof=1)) if len(values) > 1 else None
+    @property
+    def accuracy(self) -> float:
+        """Mean ACC in percent."""
+        return self.figure("ACC").mean
 
     @property
     def seconds(self) -> float:
@@ -91,7 +89,7 @@ class Selected:
     def difference(self, metric: str) -> float | None:
         """Return our mean minus that of the paper, in points rounded to two decimals; None where it has none."""
         paper = self.paper(metric)
-        return None if paper is None else round(self.mean(metric) - paper.mean, 2)
+        return None if paper is None else round(self.figure(metric).mean - paper.mean, 2)
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ class PlanResults:
         for cell in self.cells:
             tried = [self._select(cell, ORACLE, setting) for setting in kept(self.plan, cell, self.accuracies.get)]
             complete = [one for one in tried if one is not None]
-            selected.append(max(complete, key=lambda one: one.mean("ACC"), default=None))
+            selected.append(max(complete, key=attrgetter("accuracy"), default=None))
             selected.append(None if cell.default is None else self._select(cell, DEFAULT, cell.default))
         return [one for one in selected if one is not None]
 
@@ -170,6 +168,15 @@ class PlanResults:
     def tensors(self) -> list[Selected]:
         """The cells of tensor methods, without the baselines."""
         return [one for one in self.selected if one.cell.transform != NO_TRANSFORM]
+
+    def remarks(self, one: Selected) -> list[str]:
+        """Return the notes of the plan on a cell."""
+        dataset, method, transform = one.cell.group
+        return [
+            note.text
+            for note in self.plan.notes
+            if (note.dataset or dataset, note.method or method, note.transform or transform) == one.cell.group
+        ]
 
     def compared(self, selection: str, metric: str = "ACC") -> list[tuple[Selected, float]]:
         """Return the cells that the paper has a figure for, of the same features, with the difference to it."""
