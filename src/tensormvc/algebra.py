@@ -7,8 +7,6 @@ Tensors have the samples first: frontal slice k of the literature is ``tensor[k]
 must be fitted. In sums over the spectrum, each slice counts with its weight.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -5,8 +5,6 @@ x ≥ 0 of ½(x − s)² + τψ(x). The map of a non-convex penalty may jump fro
 minimisers, and the positive one is returned.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from abc import ABC, abstractmethod

@@ -3,8 +3,6 @@
 They are here to reproduce and compare. To cluster data, use the estimators `TSVDMVC`, `TLSpNM` and `ASRETR`.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 from dataclasses import dataclass
@@ -279,8 +277,8 @@ class _Rounds:
         self.error_multiplier = [np.zeros_like(part) for part in parts]  # Y
 
     def result(self, run: Run, **others: Any) -> PublishedResult:
-        tensors = {"representation": self.representation, "low_rank": self.low_rank}
-        return PublishedResult(n_iter=run.n_iter, converged=run.converged, history=run.history, **tensors, **others)
+        others |= {"n_iter": run.n_iter, "converged": run.converged, "history": run.history}
+        return PublishedResult(representation=self.representation, low_rank=self.low_rank, **others)
 
     def _shrink_errors(self, misfit: list[Matrix], mu: float, weight: float) -> None:
         shifted = [r + y / mu for r, y in zip(misfit, self.error_multiplier, strict=True)]

@@ -59,7 +59,7 @@ def test_selections(made):
     assert best.setting.written == {"alpha": 0.3}
     assert best.accuracy == pytest.approx(85.0)
     assert best.figure("ACC").std == pytest.approx(np.std([84, 85, 86], ddof=1))
-    assert (best.uses_labels, best.n_settings, len(best.rows)) == (True, 2, 3)
+    assert (best.uses_labels, best.n_settings, len(best.trials)) == (True, 2, 3)
     default = made.find("NGs", "ESTMC", "GFT(SimG)", DEFAULT)
     assert default.accuracy == pytest.approx(70.0)
     assert not default.uses_labels
@@ -223,8 +223,8 @@ def test_page(made):
 
 def test_results_that_no_plan_needs_are_not_counted(made):
     """Such as those of an earlier revision of a method, which stay in the file."""
-    other = next(iter(made.rows.values()))
-    more = PlanResults(made.plan, made.command, made.facts, made.cells, {**made.rows, "old": other})
+    other = next(iter(made.outcomes.values()))
+    more = PlanResults(made.plan, made.command, made.facts, made.cells, {**made.outcomes, "old": other})
     for results in (made, more):
         assert f"Environment of {made.n_fits} fits" in results_page("made.sqlite", [results])
 

@@ -1,7 +1,5 @@
 """The cells of a plan's tables, the settings tried in each, and the fits that these need."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The data sets of a plan: found by name, loaded, sorted by class, and identified by a hash of their contents."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The figures that the paper prints."""
 
-from __future__ import annotations
-
 import csv
 from functools import cache
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Write the report on a results file: an HTML page, CSV and LaTeX."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Sequence
@@ -57,8 +55,8 @@ def write_bench_report(results: str | Path, folder: str | Path, *, force: bool =
     """
     folder = Path(folder)
     with Store(results, must_exist=True) as store:
-        rows = store.rows()
-        plans = [read_results(stored, rows) for stored in store.plans()]
+        outcomes = store.outcomes()
+        plans = [read_results(stored, outcomes) for stored in store.plans()]
     if not plans:
         raise StoreError(f"{results} holds no results: run a plan first")
     names = [f"{one.plan.name}{extension}" for one in plans for extension in (".csv", ".tex")]
@@ -109,7 +107,7 @@ def settings_csv(plans: Sequence[PlanResults]) -> str:
     rows = [
         (
             *(results.plan.name, *one.cell.group, f"{one.cell.rate:g}", one.selection),
-            *("yes" if one.uses_labels else "no", one.setting.label, one.n_settings, len(one.rows)),
+            *("yes" if one.uses_labels else "no", one.setting.label, one.n_settings, len(one.trials)),
             *(_decimals(one.seconds, 3), _decimals(one.transform_seconds, 3)),
         )
         for results in plans

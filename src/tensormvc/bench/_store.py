@@ -1,7 +1,5 @@
 """Results in one SQLite file, which several processes can share and which survives a process being killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -11,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
@@ -33,7 +31,7 @@ class StoreError(ValueError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a fit ended."""
+    """How a fit ended, and in which environment; `metrics` is None if it failed."""
 
     metrics: Mapping[str, float] | None
     seconds: float
@@ -42,14 +40,7 @@ class Outcome:
     converged: bool | None = None
     warnings: tuple[str, ...] = ()
     error: str | None = None
-
-
-@dataclass(frozen=True)
-class Row:
-    """A stored outcome, and the environment in which it was computed."""
-
-    outcome: Outcome
-    environment: Mapping[str, Any]
+    environment: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -164,18 +155,18 @@ class Store:
         rows = self._connection.execute("SELECT name, text, seed, datasets, command FROM plans ORDER BY name")
         return [StoredPlan(name, text, seed, json.loads(data), command) for name, text, seed, data, command in rows]
 
-    def rows(self) -> dict[str, Row]:
+    def outcomes(self) -> dict[str, Outcome]:
         """Return all results by key."""
-        results = {}
-        for row in self._connection.execute("SELECT * FROM results"):
-            outcome = Outcome(
+        return {
+            row["key"]: Outcome(
                 metrics={name: row[name] for name in METRICS} if row["error"] is None else None,
                 converged=None if row["converged"] is None else bool(row["converged"]),
                 warnings=tuple(json.loads(row["warnings"])),
+                environment=json.loads(row["environment"]),
                 **{name: row[name] for name in ("seconds", "transform_seconds", "n_iter", "error")},
             )
-            results[row["key"]] = Row(outcome, json.loads(row["environment"]))
-        return results
+            for row in self._connection.execute("SELECT * FROM results")
+        }
 
     def accuracies(self) -> dict[str, float]:
         """Return the accuracy of every successful fit by key."""
@@ -218,14 +209,14 @@ class Store:
         claims = self._connection.execute("SELECT * FROM claims WHERE abs(? - heartbeat) < ?", (now, LEASE))
         return {claim["key"] for claim in claims if claim["host"] != here or _is_alive(claim["process"])}
 
-    def finish(self, job: Job, outcome: Outcome, environment: Mapping[str, Any]) -> bool:
+    def finish(self, job: Job, outcome: Outcome) -> bool:
         """Store an outcome and release its claim in one transaction; False if another process has taken the claim."""
         metrics = outcome.metrics or dict.fromkeys(METRICS)
         row = (
             *(job.key, json.dumps(job.description, sort_keys=True), "done" if outcome.error is None else "failed"),
             *(metrics[name] for name in METRICS),
             *(outcome.n_iter, outcome.converged, json.dumps(outcome.warnings), outcome.error),
-            *(outcome.seconds, outcome.transform_seconds, time.time(), json.dumps(environment, sort_keys=True)),
+            *(outcome.seconds, outcome.transform_seconds, time.time(), json.dumps(outcome.environment, sort_keys=True)),
         )
         with self._transaction() as execute:
             released = execute("DELETE FROM claims WHERE key = ? AND holder = ?", (job.key, self.holder)).rowcount

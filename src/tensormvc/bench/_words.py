@@ -1,7 +1,5 @@
 """Which claims of the paper hold: sentences that follow from the figures."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
@@ -120,9 +118,7 @@ def _better_than_baselines(results: PlanResults) -> Iterator[Finding]:
         if tensors and plain:
             ours, theirs = (max(group, key=attrgetter("accuracy")) for group in (tensors, plain))
             better.append(ours.accuracy > theirs.accuracy)
-            values = dict(zip(("dataset", "method", "transform"), ours.cell.group, strict=True))
-            values |= {"accuracy": ours.accuracy, "baseline": theirs.cell.method, "baseline_accuracy": theirs.accuracy}
-            lines.append(TEXTS["findings"]["best_of_both"].format(**values))
+            lines.append(TEXTS["findings"]["best_of_both"].format(ours=ours, theirs=theirs))
     if lines:
         yield _judged("better_than_baselines", better, listed="; ".join(lines))
 
