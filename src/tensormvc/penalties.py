@@ -122,11 +122,13 @@ class Penalty(BaseEstimator, ABC):  # type: ignore[misc]
         return xp.where(better, x, xp.zeros_like(x))
 
 
-def _positive(penalty: Penalty, name: str) -> float:
-    """Return a parameter of a penalty; an error unless it is finite and positive."""
+def _positive(penalty: Penalty, name: str, *, above: float = 0.0, most: float = math.inf) -> float:
+    """Return a parameter of a penalty; an error unless it is finite, greater than `above` and at most `most`."""
     value: Any = getattr(penalty, name)
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
-        raise ValueError(f"{type(penalty).__name__}: {name} must be a finite number > 0, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, Real) or not above < float(value) < math.inf:
+        raise ValueError(f"{type(penalty).__name__}: {name} must be a finite number > {above:g}, got {value!r}")
+    if float(value) > most:
+        raise ValueError(f"{type(penalty).__name__}: {name} must be at most {most:g}, got {value!r}")
     return float(value)
 
 
@@ -233,8 +235,7 @@ class ETR(_Rational):
         self.delta = delta
 
     def _height_and_knee(self) -> tuple[float, float]:
-        if (delta := _positive(self, "delta")) > 10:
-            raise ValueError(f"ETR: delta must be at most 10, because e^(delta²) is astronomical beyond, got {delta!r}")
+        delta = _positive(self, "delta", most=10)  # e^{δ²} is astronomical beyond
         return math.exp(delta**2), delta
 
 
@@ -370,9 +371,7 @@ class SchattenP(Penalty):
         self.p = p
 
     def _exponent(self) -> float:
-        if (p := _positive(self, "p")) > 1:
-            raise ValueError(f"SchattenP: p must be at most 1, got {p!r}")
-        return p
+        return _positive(self, "p", most=1)
 
     def _value(self, s: Array) -> Array:
         return s ** self._exponent()
@@ -457,9 +456,7 @@ class SCAD(Penalty):
         self.gamma = gamma
 
     def _end(self) -> float:
-        if (gamma := _positive(self, "gamma")) <= 1:
-            raise ValueError(f"SCAD: gamma must be greater than 1, got {gamma!r}")
-        return gamma
+        return _positive(self, "gamma", above=1)
 
     def _value(self, s: Array) -> Array:
         xp = namespace(s)

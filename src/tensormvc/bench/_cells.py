@@ -4,6 +4,8 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
 from typing import Any
 
 from ._data import Facts
@@ -25,11 +27,12 @@ class Job:
     method: str
     transform: str
     description: Mapping[str, Any]
-    key: str = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def key(self) -> str:
+        """The hash of the description."""
         canonical = json.dumps(self.description, sort_keys=True, separators=(",", ":"))
-        object.__setattr__(self, "key", hashlib.sha256(canonical.encode()).hexdigest()[:32])
+        return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 
     @property
     def group(self) -> tuple[str, str, str]:
@@ -99,13 +102,11 @@ class Cell:
 def cells(plan: Plan, facts: Mapping[str, Facts]) -> list[Cell]:
     """Return the cells of a plan in the order of its tables."""
     listed = []
-    for data in plan.datasets:
-        for rate in plan.shuffle_rates:
-            place = data.name, rate, facts[data.name]
-            listed += [_baseline(name, *place) for name in plan.baselines]
-            listed += [
-                _tensor(plan, method, transform, *place) for method in plan.methods for transform in plan.transforms
-            ]
+    for data, rate in product(plan.datasets, plan.shuffle_rates):
+        place = data.name, rate, facts[data.name]
+        listed += [_baseline(name, *place) for name in plan.baselines]
+        pairs = product(plan.methods, plan.transforms)
+        listed += [_tensor(plan, method, transform, *place) for method, transform in pairs]
     return listed
 
 

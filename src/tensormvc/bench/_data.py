@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from .. import datasets
 from ..backend import is_sparse
 from ..datasets._shuffle import take_samples
-from ._plan import Plan, PlannedData
+from ._plan import PlannedData
 
 _EXTENSIONS = (".mat", ".npz", ".h5mu", ".h5ad", ".h5", ".csv", ".parquet", "")
 # Data sets with the samples of the paper, but with features that we recomputed.
@@ -42,11 +42,6 @@ class Data:
 def default_folder() -> Path:
     """Return ``data`` in the folder that TENSORMVC_SHARED names, or in ``../shared``."""
     return Path(os.environ.get("TENSORMVC_SHARED") or "../shared") / "data"
-
-
-def load_all(plan: Plan, folder: str | Path | None) -> dict[str, Data]:
-    """Load the data sets of a plan by name."""
-    return {planned.name: load(planned, folder) for planned in plan.datasets}
 
 
 def load(planned: PlannedData, folder: str | Path | None) -> Data:

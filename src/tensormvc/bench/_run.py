@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ._cells import Cell, Job, all_jobs, cells, first_jobs, later_jobs, n_later
-from ._data import Data, load_all
+from ._data import Data, load
 from ._fit import THREADS, evaluate
 from ._plan import Plan, load_plan
 from ._store import Store, StoredPlan
@@ -178,7 +178,7 @@ def run_plan(
 
 
 def _load(plan: Plan, folder: str | Path | None) -> tuple[dict[str, Data], list[Cell]]:
-    loaded = load_all(plan, folder)
+    loaded = {planned.name: load(planned, folder) for planned in plan.datasets}
     return loaded, cells(plan, {name: data.facts for name, data in loaded.items()})
 
 

@@ -8,11 +8,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from ._cells import Job
 
@@ -54,7 +54,7 @@ class StoredPlan:
     command: str
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """A results file, opened for reading and writing.
 
     Parameters
@@ -127,9 +127,6 @@ class Store:
                 if "locked" not in str(error) or time.monotonic() > end:
                     raise
             time.sleep(0.01)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -240,8 +237,6 @@ def _replace(table: str, row: Sequence[Any]) -> str:
 def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
+    except OSError as error:  # a process of another user must not be signalled, but it runs
+        return not isinstance(error, ProcessLookupError)
     return True
