@@ -169,7 +169,7 @@ def run_plan(
             _start_workers(n_jobs, (plan, results, data, retry_before, os.getpid()), report)
         jobs, outcomes = all_jobs(plan, wanted, store.accuracies().get), store.outcomes()
         errors = Counter(outcomes[job.key].error or "" for job in jobs if job.key in outcomes)
-        del errors[""]
+        del errors[""]  # the successful fits
         return RunSummary(
             *(plan.name, store.path, len(jobs), n_before, errors.total()),
             errors=[error for error, _ in errors.most_common()],
