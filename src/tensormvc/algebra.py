@@ -7,39 +7,33 @@ Tensors have the samples first: frontal slice k of the literature is ``tensor[k]
 must be fitted. In sums over the spectrum, each slice counts with its weight.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 from array_api_compat import device
 
-from .backend import Array, as_real_array, check_finite, namespace, plain_array, real_dtype
+from .backend.arrays import Array, namespace, real_dtype
+from .backend.checks import as_real_array, check_finite, plain_array
 from .bases import fitted_basis
 from .penalties import make_penalty
 
-__all__ = [
-    "facewise_product",
-    "gt_svd",
-    "inverse_transform",
-    "is_f_diagonal",
-    "is_orthogonal",
-    "mode3_product",
-    "singular_values",
-    "surrogate_norm",
-    "t_identity",
-    "t_product",
-    "t_transpose",
-    "tensor_rank",
-    "transform",
-]
+__all__ = ["facewise_product", "mode3_product", "t_identity", "t_product", "t_transpose", "transform"]
+__all__ += ["gt_svd", "inverse_transform", "is_f_diagonal", "is_orthogonal"]
+__all__ += ["singular_values", "surrogate_norm", "tensor_rank"]
 
 
 def _as_tensor(tensor: Any, name: str = "tensor") -> Array:
     tensor = as_real_array(tensor, name, 3)
     check_finite(tensor, name)
     return tensor
+
+
+def _slices(tensor: Any, basis: Any) -> tuple[Array, Any]:
+    """Return the slices of a tensor under a basis, and the basis fitted to the size of the tensor."""
+    tensor = _as_tensor(tensor)
+    basis = fitted_basis(basis, tensor)
+    return basis.forward(tensor), basis
 
 
 def facewise_product(a: Array, b: Array) -> Array:
@@ -124,8 +118,7 @@ def transform(tensor: Any, basis: Any) -> Array:
     >>> transform(np.ones((4, 1, 1)), "fft").ravel()
     array([4.+0.j, 0.+0.j, 0.+0.j])
     """
-    tensor = _as_tensor(tensor)
-    return fitted_basis(basis, tensor).forward(tensor)
+    return _slices(tensor, basis)[0]
 
 
 def inverse_transform(slices: Array, basis: Any) -> Array:
@@ -212,9 +205,8 @@ def t_transpose(tensor: Any, basis: Any) -> Array:
     >>> t_transpose(np.array([1.0, 2, 3]).reshape(3, 1, 1), "fft").ravel().round(12)
     array([1., 3., 2.])
     """
-    tensor = _as_tensor(tensor)
-    basis = fitted_basis(basis, tensor)
-    return basis.inverse(_adjoint(basis.forward(tensor)))
+    slices, basis = _slices(tensor, basis)
+    return basis.inverse(_adjoint(slices))
 
 
 def _adjoint(slices: Array) -> Array:
@@ -279,13 +271,11 @@ def is_orthogonal(tensor: Any, basis: Any, *, tol: float | None = None) -> bool:
     >>> tm.algebra.is_orthogonal(tm.algebra.t_identity(3, basis), basis)
     True
     """
-    tensor = _as_tensor(tensor)
-    basis = fitted_basis(basis, tensor)
-    q = basis.forward(tensor)
-    xp = namespace(q)
+    q, _ = _slices(tensor, basis)
     if q.shape[1] != q.shape[2]:
         return False
-    tol = _default_tolerance(tensor) if tol is None else tol
+    xp = namespace(q)
+    tol = _default_tolerance(q) if tol is None else tol
     eye = xp.eye(q.shape[1], dtype=q.dtype, device=device(q))
     return all(float(xp.max(xp.abs(product - eye))) <= tol for product in (_adjoint(q) @ q, q @ _adjoint(q)))
 
@@ -317,17 +307,16 @@ def is_f_diagonal(tensor: Any, basis: Any, *, tol: float | None = None) -> bool:
     >>> is_f_diagonal(np.stack([np.eye(2), 3 * np.eye(2)]), "dct")
     True
     """
-    tensor = _as_tensor(tensor)
-    slices = fitted_basis(basis, tensor).forward(tensor)
+    slices, _ = _slices(tensor, basis)
     xp = namespace(slices)
-    tol = _default_tolerance(tensor) if tol is None else tol
+    tol = _default_tolerance(slices) if tol is None else tol
     magnitudes = xp.abs(slices)
     eye = xp.eye(slices.shape[1], slices.shape[2], dtype=magnitudes.dtype, device=device(slices))
     return float(xp.max(magnitudes * (1 - eye))) <= tol * float(xp.max(magnitudes))
 
 
-def _default_tolerance(tensor: Array) -> float:
-    return math.sqrt(namespace(tensor).finfo(tensor.dtype).eps)
+def _default_tolerance(slices: Array) -> float:
+    return math.sqrt(namespace(slices).finfo(slices.dtype).eps)
 
 
 def gt_svd(tensor: Any, basis: Any, *, full_matrices: bool = True) -> tuple[Array, Array, Array]:
@@ -361,9 +350,7 @@ def gt_svd(tensor: Any, basis: Any, *, full_matrices: bool = True) -> tuple[Arra
     >>> bool(np.allclose(back, a))
     True
     """
-    tensor = _as_tensor(tensor)
-    basis = fitted_basis(basis, tensor)
-    slices = basis.forward(tensor)
+    slices, basis = _slices(tensor, basis)
     xp = namespace(slices)
     left, s, right = xp.linalg.svd(slices, full_matrices=full_matrices)
     if xp.isdtype(slices.dtype, "complex floating"):
@@ -402,13 +389,13 @@ def singular_values(tensor: Any, basis: Any) -> Array:
            [0., 0.],
            [0., 0.]])
     """
-    tensor = _as_tensor(tensor)
-    return _singular_values(tensor, fitted_basis(basis, tensor))
+    return _spectrum(tensor, basis)[0]
 
 
-def _singular_values(tensor: Array, basis: Any) -> Array:
-    slices = basis.forward(tensor)
-    return namespace(slices).linalg.svdvals(slices)
+def _spectrum(tensor: Any, basis: Any) -> tuple[Array, Any]:
+    """Return the singular values of all slices, and the fitted basis."""
+    slices, basis = _slices(tensor, basis)
+    return namespace(slices).linalg.svdvals(slices), basis
 
 
 def _mean_over_slices(per_slice: Array, basis: Any) -> float:
@@ -416,10 +403,9 @@ def _mean_over_slices(per_slice: Array, basis: Any) -> float:
 
     Slices that the basis discards count as zero.
     """
-    weights = np.asarray(basis.slice_weights_)
     xp = namespace(per_slice)
-    weighted = per_slice * xp.asarray(weights, dtype=per_slice.dtype, device=device(per_slice))
-    return float(xp.sum(weighted)) / float(getattr(basis, "mode_length_", weights.sum()))
+    weights = xp.asarray(basis.slice_weights_, dtype=per_slice.dtype, device=device(per_slice))
+    return float(xp.sum(per_slice * weights)) / float(getattr(basis, "mode_length_", np.sum(basis.slice_weights_)))
 
 
 def tensor_rank(tensor: Any, basis: Any, *, tol: float | None = None) -> float:
@@ -447,14 +433,11 @@ def tensor_rank(tensor: Any, basis: Any, *, tol: float | None = None) -> float:
     >>> tensor_rank(np.ones((4, 3, 3)), "fft")
     0.25
     """
-    tensor = _as_tensor(tensor)
-    basis = fitted_basis(basis, tensor)
-    s = _singular_values(tensor, basis)
+    s, basis = _spectrum(tensor, basis)
     xp = namespace(s)
     if tol is None:
-        tol = max(tensor.shape) * float(xp.finfo(s.dtype).eps)
-    largest = float(xp.max(s))
-    counts = xp.sum(xp.astype(s > tol * largest, s.dtype), axis=1)
+        tol = max(np.shape(tensor)) * float(xp.finfo(s.dtype).eps)
+    counts = xp.sum(xp.astype(s > tol * float(xp.max(s)), s.dtype), axis=1)
     return _mean_over_slices(counts, basis)
 
 
@@ -481,7 +464,6 @@ def surrogate_norm(tensor: Any, basis: Any, penalty: Any = "nuclear") -> float:
     >>> surrogate_norm(np.ones((4, 2, 2)), "fft")
     2.0
     """
-    tensor = _as_tensor(tensor)
-    basis = fitted_basis(basis, tensor)
-    values = make_penalty(penalty).value(_singular_values(tensor, basis))
+    s, basis = _spectrum(tensor, basis)
+    values = make_penalty(penalty).value(s)
     return _mean_over_slices(namespace(values).sum(values, axis=1), basis)

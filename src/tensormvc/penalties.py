@@ -5,9 +5,8 @@ x ≥ 0 of ½(x − s)² + τψ(x). The map of a non-convex penalty may jump fro
 minimisers, and the positive one is returned.
 """
 
-from __future__ import annotations
-
 import math
+import re
 from abc import ABC, abstractmethod
 from numbers import Real
 from typing import Any
@@ -15,22 +14,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .backend import Array, as_real_array, check_finite, check_threshold, namespace
+from .backend.arrays import Array, namespace
+from .backend.checks import as_real_array, check_finite, check_threshold
 
-__all__ = [
-    "ETP",
-    "ETR",
-    "MCP",
-    "SCAD",
-    "GammaNorm",
-    "Geman",
-    "Laplace",
-    "Log",
-    "Nuclear",
-    "Penalty",
-    "SchattenP",
-    "make_penalty",
-]
+__all__ = ["ETP", "ETR", "MCP", "SCAD", "GammaNorm", "Geman", "Laplace", "Log", "Nuclear", "SchattenP"]
+__all__ += ["Penalty", "make_penalty"]
 
 # Newton's method converges quadratically, except where the two stationary points nearly coincide, where its steps
 # halve. (Without a second derivative it converges linearly.)
@@ -135,11 +123,13 @@ class Penalty(BaseEstimator, ABC):  # type: ignore[misc]
         return xp.where(better, x, xp.zeros_like(x))
 
 
-def _positive(penalty: Penalty, name: str) -> float:
-    """Return a parameter of a penalty; an error unless it is finite and positive."""
+def _positive(penalty: Penalty, name: str, *, above: float = 0.0, most: float = math.inf) -> float:
+    """Return a parameter of a penalty; an error unless it is finite, greater than `above` and at most `most`."""
     value: Any = getattr(penalty, name)
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
-        raise ValueError(f"{type(penalty).__name__}: {name} must be a finite number > 0, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, Real) or not above < float(value) < math.inf:
+        raise ValueError(f"{type(penalty).__name__}: {name} must be a finite number > {above:g}, got {value!r}")
+    if float(value) > most:
+        raise ValueError(f"{type(penalty).__name__}: {name} must be at most {most:g}, got {value!r}")
     return float(value)
 
 
@@ -246,8 +236,7 @@ class ETR(_Rational):
         self.delta = delta
 
     def _height_and_knee(self) -> tuple[float, float]:
-        if (delta := _positive(self, "delta")) > 10:
-            raise ValueError(f"ETR: delta must be at most 10, because e^(delta²) is astronomical beyond, got {delta!r}")
+        delta = _positive(self, "delta", most=10)  # e^{δ²} is astronomical beyond
         return math.exp(delta**2), delta
 
 
@@ -383,9 +372,7 @@ class SchattenP(Penalty):
         self.p = p
 
     def _exponent(self) -> float:
-        if (p := _positive(self, "p")) > 1:
-            raise ValueError(f"SchattenP: p must be at most 1, got {p!r}")
-        return p
+        return _positive(self, "p", most=1)
 
     def _value(self, s: Array) -> Array:
         return s ** self._exponent()
@@ -470,9 +457,7 @@ class SCAD(Penalty):
         self.gamma = gamma
 
     def _end(self) -> float:
-        if (gamma := _positive(self, "gamma")) <= 1:
-            raise ValueError(f"SCAD: gamma must be greater than 1, got {gamma!r}")
-        return gamma
+        return _positive(self, "gamma", above=1)
 
     def _value(self, s: Array) -> Array:
         xp = namespace(s)
@@ -505,18 +490,9 @@ class SCAD(Penalty):
         return best
 
 
-_NAMES: dict[str, type[Penalty]] = {
-    "nuclear": Nuclear,
-    "log": Log,
-    "etr": ETR,
-    "laplace": Laplace,
-    "geman": Geman,
-    "etp": ETP,
-    "schatten-p": SchattenP,
-    "mcp": MCP,
-    "scad": SCAD,
-    "gamma-norm": GammaNorm,
-}
+_PENALTIES: list[type[Penalty]] = [Nuclear, Log, ETR, Laplace, Geman, ETP, SchattenP, MCP, SCAD, GammaNorm]
+# Names in lower case, with hyphens between words: SchattenP is "schatten-p".
+_NAMES = {re.sub("(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower(): kind for kind in _PENALTIES}
 
 
 def make_penalty(penalty: Any) -> Any:

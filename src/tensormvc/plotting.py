@@ -19,18 +19,8 @@ from .bases import ViewFFT
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "plot_affinity",
-    "plot_audit",
-    "plot_basis",
-    "plot_cluster_number",
-    "plot_convergence",
-    "plot_embedding",
-    "plot_energy_ratio",
-    "plot_shuffle_by_basis",
-    "plot_shuffle_sweep",
-    "plot_spectrum",
-]
+__all__ = ["plot_affinity", "plot_audit", "plot_basis", "plot_cluster_number", "plot_convergence", "plot_embedding"]
+__all__ += ["plot_energy_ratio", "plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum"]
 
 # The colour-blind safe palette of Okabe and Ito; yellow, which is faint on white, comes last.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -393,19 +383,16 @@ def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -
     order, edges, names = _sorted_by(labels, n)
     size = -(-n // _MOST_PIXELS)
     picture = _block_means(affinity, order, size)
-    outside = picture[~np.eye(len(picture), dtype=bool)]
-    outside = outside[outside > 0]
+    outside = picture[(picture > 0) & ~np.eye(len(picture), dtype=bool)]
     highest = np.quantile(outside, 0.99) if len(outside) else 1.0
     # In units of samples; the last block may extend beyond the last sample.
     end = len(picture) * size - 0.5
     limits: dict[str, Any] = {"vmin": min(0.0, picture.min()), "vmax": highest, "extent": (-0.5, end, end, -0.5)}
     image = ax.imshow(picture, cmap="cividis", interpolation="nearest", **limits)
     ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
-    lines = _lines_between(edges)
-    ax.hlines(lines, -0.5, n - 0.5, color="white", lw=0.4)
-    ax.vlines(lines, -0.5, n - 0.5, color="white", lw=0.4)
-    _mark_groups(ax.xaxis, edges, names)
-    _mark_groups(ax.yaxis, edges, names)
+    for axis, draw_lines in ((ax.xaxis, ax.vlines), (ax.yaxis, ax.hlines)):
+        draw_lines(_lines_between(edges), -0.5, n - 0.5, color="white", lw=0.4)
+        _mark_groups(axis, edges, names)
     blocks = "" if size == 1 else f", means of {size} × {size}"
     _colourbar(ax, image, f"affinity{blocks}", extend="max" if picture.max() > highest else "neither")
     return _label(ax, f"{n} samples by cluster", "samples by cluster")
@@ -491,20 +478,16 @@ def _label(ax: Axes, xlabel: str, ylabel: str) -> Axes:
     return ax
 
 
-def _legend(
-    ax: Axes, handles: Sequence[Any] | None = None, *, ncols: int | None = None, title: str | None = None
-) -> None:
+def _legend(ax: Axes, handles: Sequence[Any] = (), *, ncols: int = 0, title: str = "") -> None:
     """Add a legend above the axes, or beside them if it has a title, where it hides nothing."""
-    if handles is None:
-        handles = ax.get_legend_handles_labels()[0]
-    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
-    if title is not None:
-        place = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "title": title, "title_fontsize": _SMALL}
+    handles = handles or ax.get_legend_handles_labels()[0]
+    style: dict[str, Any] = {"frameon": False, "handletextpad": 0.5, "columnspacing": 1.2, "fontsize": _SMALL}
+    if title:
+        style |= {"loc": "center left", "bbox_to_anchor": (1, 0.5), "title": title, "title_fontsize": _SMALL}
         ncols = 1 + (len(handles) > 10)
-    ncols = ncols or _columns_above(ax, handles)
-    ax.legend(
-        handles=handles, ncols=ncols, frameon=False, handletextpad=0.5, columnspacing=1.2, fontsize=_SMALL, **place
-    )
+    else:
+        style |= {"loc": "lower left", "bbox_to_anchor": (0, 1)}
+    ax.legend(handles=handles, ncols=ncols or _columns_above(ax, handles), **style)
 
 
 def _columns_above(ax: Axes, handles: Sequence[Any]) -> int:
@@ -534,12 +517,11 @@ def _marker(number: int) -> str:
     return _MARKERS[number % len(_MARKERS)]
 
 
-def _shade(colour: str, depth: float) -> tuple[float, float, float]:
+def _shade(colour: str, depth: float) -> Any:
     """Mix a colour with white."""
     from matplotlib.colors import to_rgb
 
-    red, green, blue = (1 - depth * (1 - part) for part in to_rgb(colour))
-    return red, green, blue
+    return tuple(1 - depth * (1 - part) for part in to_rgb(colour))
 
 
 def _line(number: int, n_points: int) -> dict[str, Any]:
@@ -591,9 +573,7 @@ def _columns(basis: Any, count: int) -> NDArray[np.float64]:
     if not hasattr(basis, "inverse"):
         return np.asarray(basis, dtype=float)[:, :count]
     if isinstance(basis, ViewFFT):
-        raise ValueError(
-            "ViewFFT transforms along the views and has no components over the samples; pass another basis"
-        )
+        raise ValueError("ViewFFT transforms along the views; pass a basis that transforms along the samples")
     n_slices = len(basis.slice_weights_)
     return np.asarray(basis.inverse(np.eye(n_slices, min(count, n_slices))[:, :, None])[:, :, 0])
 
@@ -601,9 +581,7 @@ def _columns(basis: Any, count: int) -> NDArray[np.float64]:
 def _plane_between(points: NDArray[np.float64], labels: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Project points onto the plane in which their groups differ most; return also the variance along its axes."""
     if points.ndim != 2 or points.shape[1] < 2:
-        raise ValueError(
-            f"embedding has shape {points.shape}; expected (n_samples, n_dimensions) with at least 2 dimensions"
-        )
+        raise ValueError(f"embedding has shape {points.shape}; expected (n_samples, d) with at least 2 dimensions d")
     order, edges, _ = _sorted_by(labels, len(points))
     centred = points - points.mean(axis=0)
     centres = np.add.reduceat(centred[order], edges[:-1], axis=0) / np.sqrt(np.diff(edges))[:, None]

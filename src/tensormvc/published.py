@@ -3,8 +3,6 @@
 They are here to reproduce and compare. To cluster data, use the estimators `TSVDMVC`, `TLSpNM` and `ASRETR`.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 from dataclasses import dataclass
@@ -16,9 +14,10 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from .algebra import singular_values
-from .backend import Array, check_memory, is_sparse, namespace
+from .backend.arrays import Array, is_sparse, namespace
+from .backend.checks import check_memory
 from .bases import FFT
-from .methods._admm import Record, Schedule, Step, run_admm
+from .methods._admm import Record, Run, Schedule, Step, run_admm
 from .penalties import ETR, Log, Nuclear, Penalty
 from .shrinkage import _shrink_by_svd, l21_shrink, low_rank_shrink
 from .views import as_float64, as_views
@@ -74,7 +73,7 @@ class _UnclippedLog(Log):
         return xp.where((discriminant > 0) & better, x, xp.zeros_like(x))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PublishedResult:
     """The result of a published algorithm.
 
@@ -109,9 +108,9 @@ class PublishedResult:
 
     representation: Matrix
     low_rank: Matrix
-    affinity: Matrix | None
-    anchors: list[Matrix] | None
-    embedding: Matrix | None
+    affinity: Matrix | None = None
+    anchors: list[Matrix] | None = None
+    embedding: Matrix | None = None
     n_iter: int
     converged: bool
     history: list[Record]
@@ -157,9 +156,9 @@ def tsvd_mvc(views: Any, *, lam: float, max_iter: int = 200) -> PublishedResult:
     """
     lam, max_iter = _positive(lam, "lam"), _count(max_iter, "max_iter")
     state = _SelfRepresentation(_unit_views(views, square=True), Nuclear(), lam)
-    start, caps = {"mu": 1e-4, "rho": 1e-4}, {"mu": 1e11, "rho": 1e13}
-    run = run_admm(state.tsvd_mvc_round, Schedule(start, caps), max_iter=max_iter, tol=_TOL, name="t-SVD-MVC")
-    return state.result(run)
+    schedule = Schedule({"mu": 1e-4, "rho": 1e-4}, {"mu": 1e11, "rho": 1e13})
+    run = run_admm(state.tsvd_mvc_round, schedule, max_iter=max_iter, tol=_TOL, name="t-SVD-MVC")
+    return state.result(run, affinity=state.affinity())
 
 
 def tlspnm(views: Any, *, lam: float, max_iter: int = 200) -> PublishedResult:
@@ -194,7 +193,8 @@ def tlspnm(views: Any, *, lam: float, max_iter: int = 200) -> PublishedResult:
     lam, max_iter = _positive(lam, "lam"), _count(max_iter, "max_iter")
     state = _SelfRepresentation(_unit_views(views, square=True), _UnclippedLog(), lam)
     schedule = Schedule({"mu": 1e-5}, {"mu": 1e10})
-    return state.result(run_admm(state.tlspnm_round, schedule, max_iter=max_iter, tol=_TOL, name="TLSpNM"))
+    run = run_admm(state.tlspnm_round, schedule, max_iter=max_iter, tol=_TOL, name="TLSpNM")
+    return state.result(run, affinity=state.affinity())
 
 
 def asr_etr(
@@ -250,8 +250,7 @@ def asr_etr(
     ((60, 10, 4), (60, 10), (10, 64))
     """
     n_latent, max_iter = _count(n_latent, "n_latent"), _count(max_iter, "max_iter")
-    alpha, delta = _positive(alpha, "alpha"), _positive(delta, "delta")
-    gamma = _positive(gamma, "gamma", zero=True)
+    alpha, gamma, delta = _positive(alpha, "alpha"), _positive(gamma, "gamma", zero=True), _positive(delta, "delta")
     parts = _unit_views(views)
     if n_clusters is not None:
         n_clusters, most = _count(n_clusters, "n_clusters"), min(len(parts[0]), n_latent * len(parts))
@@ -262,63 +261,78 @@ def asr_etr(
     state = _AnchorRepresentation(parts, n_latent, alpha, gamma, delta)
     schedule = Schedule({"mu": 1e-4, "rho": 1e-4}, {"mu": 1e11, "rho": 1e13})
     run = run_admm(state.round, schedule, max_iter=max_iter, tol=_TOL, name="ASR-ETR")
-    embedding = None
-    if n_clusters is not None:
-        stacked = np.concatenate(list(np.moveaxis(state.representation, 2, 0)), axis=1)
-        embedding = np.linalg.svd(stacked / math.sqrt(len(parts)), full_matrices=False)[0][:, :n_clusters]
-    return PublishedResult(
-        state.representation, state.low_rank, None, state.anchors, embedding, run.n_iter, run.converged, run.history
-    )
+    embedding = None if n_clusters is None else state.embedding(n_clusters)
+    return state.result(run, anchors=state.anchors, embedding=embedding)
 
 
-class _SelfRepresentation:
+class _Rounds:
+    """What the rounds of all algorithms share: Z, its low-rank copy, the errors, and the multipliers."""
+
+    def __init__(self, parts: list[Matrix], size: int) -> None:
+        shape = (len(parts[0]), size, len(parts))
+        self.parts, self.views, self.basis = parts, range(len(parts)), FFT().fit(parts)
+        self.representation = np.zeros(shape)
+        self.low_rank = np.zeros(shape)  # G or J
+        self.multiplier = np.zeros(shape)  # W
+        self.error = [np.zeros_like(part) for part in parts]  # E
+        self.error_multiplier = [np.zeros_like(part) for part in parts]  # Y
+
+    def result(self, run: Run, **others: Any) -> PublishedResult:
+        others |= {"n_iter": run.n_iter, "converged": run.converged, "history": run.history}
+        return PublishedResult(representation=self.representation, low_rank=self.low_rank, **others)
+
+    def _shrink_errors(self, misfit: list[Matrix], mu: float, weight: float) -> None:
+        shifted = [r + y / mu for r, y in zip(misfit, self.error_multiplier, strict=True)]
+        self.error = list(l21_shrink(shifted, weight / mu, overwrite=True))
+
+    def _step(self, reconstruction: list[float], objective: float | None = None) -> Step:
+        """Return the residuals of an iteration for every view, and their maxima."""
+        gap = self.representation - self.low_rank
+        consensus = [_largest_sum(gap[:, :, v], axis=1) for v in self.views]
+        residuals = {"reconstruction": max(reconstruction), "consensus": max(consensus)}
+        residuals |= {f"reconstruction_{v}": value for v, value in enumerate(reconstruction)}
+        residuals |= {f"consensus_{v}": value for v, value in enumerate(consensus)}
+        return Step(residuals, max(residuals.values()), objective)
+
+
+class _SelfRepresentation(_Rounds):
     """X_vᵀ = X_vᵀ Z_v + E_v, transposed so that rows are samples: X_v = Z_vᵀ X_v + E_v.
 
     In the original features, because the stopping criterion needs them, not in the reduced coordinates of `TSVDMVC`.
     """
 
     def __init__(self, parts: list[Matrix], penalty: Penalty, lam: float) -> None:
-        self.parts, self.penalty, self.lam = parts, penalty, lam
-        n, m = len(parts[0]), len(parts)
-        self.basis = FFT().fit(parts)
+        super().__init__(parts, len(parts[0]))
+        self.penalty, self.lam = penalty, lam
         self.kernels = [part @ part.T for part in parts]
         self.factors: list[Any] = []
         self.ratio = math.nan
-        self.representation = np.zeros((n, n, m))
-        self.low_rank = np.zeros((n, n, m))  # G
-        self.multiplier = np.zeros((n, n, m))  # W
         self.misfit = [part.copy() for part in parts]  # X − ZᵀX
-        self.error = [np.zeros_like(part) for part in parts]  # E
-        self.error_multiplier = [np.zeros_like(part) for part in parts]  # Y
 
     def tsvd_mvc_round(self, penalties: dict[str, float]) -> Step:
         mu, rho = penalties["mu"], penalties["rho"]
-        for v in range(len(self.parts)):
+        for v in self.views:
             self._update_representation(v, mu, rho)
             # All views, although only this one has changed: this makes the order of the views matter.
-            shifted = [r + y / mu for r, y in zip(self.misfit, self.error_multiplier, strict=True)]
-            self.error = list(l21_shrink(shifted, self.lam / mu, overwrite=True))
-            self._update_error_multiplier(v, mu)
+            self._shrink_errors(self.misfit, mu, self.lam)
+            self.error_multiplier[v] += mu * (self.misfit[v] - self.error[v])
         self._update_low_rank(rho)
         spectrum = singular_values(self.low_rank, self.basis)
         return self._report(float(self.basis.slice_weights_ @ spectrum.sum(axis=1)))
 
     def tlspnm_round(self, penalties: dict[str, float]) -> Step:
         mu = penalties["mu"]
-        for v in range(len(self.parts)):
+        for v in self.views:
             self._update_representation(v, mu, mu)
             shifted = self.misfit[v] + self.error_multiplier[v] / mu
             self.error[v] = np.asarray(l21_shrink(shifted, self.lam / mu, overwrite=True))
-            self._update_error_multiplier(v, mu)
+            self.error_multiplier[v] += mu * (self.misfit[v] - self.error[v])
         self._update_low_rank(mu)
-        return self._report(None)
+        return self._report()
 
-    def result(self, run: Any) -> PublishedResult:
+    def affinity(self) -> Matrix:
         total = np.abs(self.representation).sum(axis=2)
-        affinity = total + total.T
-        return PublishedResult(
-            self.representation, self.low_rank, affinity, None, None, run.n_iter, run.converged, run.history
-        )
+        return np.asarray(total + total.T)
 
     def _update_representation(self, v: int, mu: float, rho: float) -> None:
         if mu / rho != self.ratio:
@@ -331,56 +345,47 @@ class _SelfRepresentation:
         self.representation[:, :, v] = cho_solve(self.factors[v], target)
         self.misfit[v] = part - self.representation[:, :, v].T @ part
 
-    def _update_error_multiplier(self, v: int, mu: float) -> None:
-        self.error_multiplier[v] += mu * (self.misfit[v] - self.error[v])
-
     def _update_low_rank(self, rho: float) -> None:
-        shifted = self.representation + self.multiplier / rho
+        slices = self.basis.forward(self.representation + self.multiplier / rho)
         # The Gram matrices of `low_rank_shrink` lose half the digits of small singular values, which the program's
         # logarithm amplifies.
-        self.low_rank = self.basis.inverse(_shrink_by_svd(self.basis.forward(shifted), self.penalty, 1 / rho))
+        self.low_rank = self.basis.inverse(_shrink_by_svd(slices, self.penalty, 1 / rho)[0])
         self.multiplier += rho * (self.representation - self.low_rank)
 
-    def _report(self, objective: float | None) -> Step:
+    def _report(self, objective: float | None = None) -> Step:
         # The program stores features in rows, which are columns here.
-        reconstruction = [_largest_sum(r - e, axis=0) for r, e in zip(self.misfit, self.error, strict=True)]
-        return _step(reconstruction, self.representation - self.low_rank, objective)
+        return self._step([_largest_sum(self.misfit[v] - self.error[v], axis=0) for v in self.views], objective)
 
 
-class _AnchorRepresentation:
+class _AnchorRepresentation(_Rounds):
     """X_v = Z_v A_v + E_v."""
 
     def __init__(self, parts: list[Matrix], n_latent: int, alpha: float, gamma: float, delta: float) -> None:
-        self.parts, self.alpha, self.gamma = parts, alpha, gamma
-        self.penalty = ReweightedETR(delta)
-        self.basis = FFT().fit(parts)
-        shape = (len(parts[0]), n_latent, len(parts))
-        self.representation = np.zeros(shape)
-        self.low_rank = np.zeros(shape)  # J
-        self.multiplier = np.zeros(shape)  # W
+        super().__init__(parts, n_latent)
+        self.alpha, self.gamma, self.penalty = alpha, gamma, ReweightedETR(delta)
         self.anchors = [np.zeros((n_latent, part.shape[1])) for part in parts]
-        self.error = [np.zeros_like(part) for part in parts]  # E
-        self.error_multiplier = [np.zeros_like(part) for part in parts]  # Y
 
     def round(self, penalties: dict[str, float]) -> Step:
         mu, rho = penalties["mu"], penalties["rho"]
-        views = range(len(self.parts))
         pull = rho * self.low_rank - self.multiplier
-        for v in views:
+        for v in self.views:
             self.representation[:, :, v] = self._target(v, mu) @ self.anchors[v].T + pull[:, :, v]
         self.representation /= 2 * self.gamma + mu + rho
-        misfit = [self._misfit(v) for v in views]
-        shifted = [misfit[v] + self.error_multiplier[v] / mu for v in views]
-        self.error = list(l21_shrink(shifted, self.alpha / mu, overwrite=True))
-        for v in views:
+        misfit = [self._misfit(v) for v in self.views]
+        self._shrink_errors(misfit, mu, self.alpha)
+        for v in self.views:
             self.error_multiplier[v] += mu * (misfit[v] - self.error[v])
         shrunk = self.representation + self.multiplier / rho
         self.low_rank = low_rank_shrink(shrunk, self.basis, self.penalty, 1 / rho)
         self.multiplier += rho * (self.representation - self.low_rank)
-        for v in views:
+        for v in self.views:
             self.anchors[v] = _polar_factor(self.representation[:, :, v].T @ self._target(v, mu))
-        reconstruction = [_largest_sum(self._misfit(v) - self.error[v], axis=1) for v in views]
-        return _step(reconstruction, self.representation - self.low_rank)
+        return self._step([_largest_sum(self._misfit(v) - self.error[v], axis=1) for v in self.views])
+
+    def embedding(self, n_clusters: int) -> Matrix:
+        stacked = np.concatenate(list(np.moveaxis(self.representation, 2, 0)), axis=1)
+        left = np.linalg.svd(stacked / math.sqrt(len(self.parts)), full_matrices=False)[0]
+        return np.asarray(left[:, :n_clusters])
 
     def _misfit(self, v: int) -> Matrix:
         return np.asarray(self.parts[v] - self.representation[:, :, v] @ self.anchors[v])
@@ -395,15 +400,6 @@ def _polar_factor(matrix: Matrix) -> Matrix:
         return np.eye(*matrix.shape)
     left, _, right = np.linalg.svd(matrix, full_matrices=False)
     return np.asarray(left @ right)
-
-
-def _step(reconstruction: list[float], gap: Matrix, objective: float | None = None) -> Step:
-    """Return the residuals of an iteration for every view, and their maxima."""
-    consensus = [_largest_sum(gap[:, :, v], axis=1) for v in range(gap.shape[2])]
-    residuals = {"reconstruction": max(reconstruction), "consensus": max(consensus)}
-    residuals |= {f"reconstruction_{v}": value for v, value in enumerate(reconstruction)}
-    residuals |= {f"consensus_{v}": value for v, value in enumerate(consensus)}
-    return Step(residuals, max(residuals.values()), objective)
 
 
 def _largest_sum(matrix: Matrix, axis: int) -> float:

@@ -6,10 +6,10 @@ import pytest
 
 import tensormvc as tm
 from tensormvc.bench._cells import cells, first_jobs
-from tensormvc.bench._export import deviations_csv, figures_csv, latex, settings_csv
 from tensormvc.bench._page import results_page
 from tensormvc.bench._paper import printed
 from tensormvc.bench._plan import parse_plan
+from tensormvc.bench._report import deviations_csv, figures_csv, latex, settings_csv
 from tensormvc.bench._store import METRICS, Outcome
 from tensormvc.bench._tables import DEFAULT, ORACLE, PlanResults
 from tensormvc.bench._words import findings
@@ -57,11 +57,11 @@ def rows(text):
 def test_selections(made):
     best = made.find("NGs", "ESTMC", "GFT(SimG)", ORACLE)
     assert best.setting.written == {"alpha": 0.3}
-    assert best.mean("ACC") == pytest.approx(85.0)
-    assert best.std("ACC") == pytest.approx(np.std([84, 85, 86], ddof=1))
-    assert (best.uses_labels, best.n_settings, len(best.rows)) == (True, 2, 3)
+    assert best.accuracy == pytest.approx(85.0)
+    assert best.figure("ACC").std == pytest.approx(np.std([84, 85, 86], ddof=1))
+    assert (best.uses_labels, best.n_settings, len(best.trials)) == (True, 2, 3)
     default = made.find("NGs", "ESTMC", "GFT(SimG)", DEFAULT)
-    assert default.mean("ACC") == pytest.approx(70.0)
+    assert default.accuracy == pytest.approx(70.0)
     assert not default.uses_labels
     assert made.find("NGs", "ESTMC", "GFT(Ideal)", DEFAULT).uses_labels
     single = made.find("MSRCv1", "best single view", "none", ORACLE)
@@ -162,7 +162,7 @@ trials = 1
     assert one.paper("ACC").mean == 62.72
     assert one.difference("ACC") == pytest.approx(10 - 62.72)
     assert made.compared(DEFAULT) == []
-    assert one.std("ACC") is None
+    assert one.figure("ACC").std is None
     assert rows(figures_csv(made))[0]["std"] == ""
     page = results_page("own.sqlite", [made])
     assert "ALOI-100_recomputed (own features)" in page
@@ -223,8 +223,8 @@ def test_page(made):
 
 def test_results_that_no_plan_needs_are_not_counted(made):
     """Such as those of an earlier revision of a method, which stay in the file."""
-    other = next(iter(made.rows.values()))
-    more = PlanResults(made.plan, made.command, made.facts, made.cells, {**made.rows, "old": other})
+    other = next(iter(made.outcomes.values()))
+    more = PlanResults(made.plan, made.command, made.facts, made.cells, {**made.outcomes, "old": other})
     for results in (made, more):
         assert f"Environment of {made.n_fits} fits" in results_page("made.sqlite", [results])
 

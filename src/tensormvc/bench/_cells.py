@@ -1,11 +1,11 @@
 """The cells of a plan's tables, the settings tried in each, and the fits that these need."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
 from typing import Any
 
 from ._data import Facts
@@ -27,11 +27,12 @@ class Job:
     method: str
     transform: str
     description: Mapping[str, Any]
-    key: str = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def key(self) -> str:
+        """The hash of the description."""
         canonical = json.dumps(self.description, sort_keys=True, separators=(",", ":"))
-        object.__setattr__(self, "key", hashlib.sha256(canonical.encode()).hexdigest()[:32])
+        return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 
     @property
     def group(self) -> tuple[str, str, str]:
@@ -80,6 +81,15 @@ class Cell:
         """The group of its fits."""
         return self.dataset, self.method, self.transform
 
+    @property
+    def grid_label(self) -> str:
+        """The values that are tried for each parameter, in one line."""
+        values: dict[str, dict[str, None]] = {}
+        for setting in self.grid:
+            for name, value in setting.written.items():
+                values.setdefault(name, {})[str(value)] = None
+        return "; ".join(f"{name}: {', '.join(listed)}" for name, listed in values.items()) or "defaults only"
+
     def job(self, setting: Setting, seed: int) -> Job:
         """Return the fit of one of the cell's settings in the trial that has this seed."""
         place = id(setting), seed
@@ -92,13 +102,11 @@ class Cell:
 def cells(plan: Plan, facts: Mapping[str, Facts]) -> list[Cell]:
     """Return the cells of a plan in the order of its tables."""
     listed = []
-    for data in plan.datasets:
-        for rate in plan.shuffle_rates:
-            place = data.name, rate, facts[data.name]
-            listed += [_baseline(name, *place) for name in plan.baselines]
-            listed += [
-                _tensor(plan, method, transform, *place) for method in plan.methods for transform in plan.transforms
-            ]
+    for data, rate in product(plan.datasets, plan.shuffle_rates):
+        place = data.name, rate, facts[data.name]
+        listed += [_baseline(name, *place) for name in plan.baselines]
+        pairs = product(plan.methods, plan.transforms)
+        listed += [_tensor(plan, method, transform, *place) for method, transform in pairs]
     return listed
 
 

@@ -1,7 +1,5 @@
 """The data sets of a plan: found by name, loaded, sorted by class, and identified by a hash of their contents."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Sequence
@@ -13,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import datasets
-from ..backend import is_sparse
+from ..backend.arrays import is_sparse
 from ..datasets._shuffle import take_samples
-from ._plan import Plan, PlannedData
+from ._plan import PlannedData
 
 _EXTENSIONS = (".mat", ".npz", ".h5mu", ".h5ad", ".h5", ".csv", ".parquet", "")
 # Data sets with the samples of the paper, but with features that we recomputed.
@@ -44,11 +42,6 @@ class Data:
 def default_folder() -> Path:
     """Return ``data`` in the folder that TENSORMVC_SHARED names, or in ``../shared``."""
     return Path(os.environ.get("TENSORMVC_SHARED") or "../shared") / "data"
-
-
-def load_all(plan: Plan, folder: str | Path | None) -> dict[str, Data]:
-    """Load the data sets of a plan by name."""
-    return {planned.name: load(planned, folder) for planned in plan.datasets}
 
 
 def load(planned: PlannedData, folder: str | Path | None) -> Data:

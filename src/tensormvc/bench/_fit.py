@@ -1,12 +1,9 @@
 """One fit of the benchmark: from its description to the outcome that is stored."""
 
-from __future__ import annotations
-
 import os
 import platform
 import time
 import warnings
-from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -35,9 +32,10 @@ def evaluate(job: Job, data: Data) -> Outcome:
             labels, record = cluster(job, views, y, data.facts.n_clusters)
             metrics = tm.metrics.clustering_report(y, labels)
         except Exception as error:
-            return Outcome(None, time.perf_counter() - start, error=f"{type(error).__name__}: {error}")
+            seconds, text = time.perf_counter() - start, f"{type(error).__name__}: {error}"
+            return Outcome(None, seconds, error=text, environment=environment())
     texts = tuple(dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in caught))
-    return Outcome(metrics, warnings=texts, **record)
+    return Outcome(metrics, warnings=texts, environment=environment(), **record)
 
 
 def _tensor_method(job: Job, views: list[Any], y: Any, n_clusters: int) -> tuple[Any, dict[str, Any]]:
@@ -65,7 +63,7 @@ def _baseline(job: Job, views: list[Any], y: Any, n_clusters: int) -> tuple[Any,
     return labels, {"seconds": time.perf_counter() - start}
 
 
-def environment() -> Mapping[str, Any]:
+def environment() -> dict[str, Any]:
     """Return what the timings depend on, for the report."""
     return {
         "python": platform.python_version(),

@@ -4,8 +4,6 @@ Every entry has a revision, which is part of the key of its results. Raise it wh
 labels: results of the old revision are then no longer used, and the next run computes new ones.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -21,7 +19,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 import tensormvc as tm
 
-from ..backend import is_sparse
+from ..backend.arrays import is_sparse
 from ..bases import make_basis
 from ..penalties import make_penalty
 

@@ -1,7 +1,5 @@
 """The HTML report on a results file."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,38 +8,22 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..report._page import Html, Section, bullets, callout, code, element, facts, join, page, paragraph, table
 from ._cells import NO_TRANSFORM
-from ._export import grid_in_words, number, remarks
 from ._methods import BASELINES
 from ._plan import Note
 from ._statistics import rank
 from ._store import METRICS
 from ._tables import DEFAULT, ORACLE, PlanResults, Selected
-from ._words import DATA_ADAPTIVE, NEAR, findings
+from ._words import DATA_ADAPTIVE, NEAR, TEXTS, findings
 
 _MARKS: dict[str, Any] = {"Held": "good", "Held in part": "info", "Did not hold": "warning", "Observed": "info"}
 _SELECTIONS = {ORACLE: "oracle (uses labels)", DEFAULT: "default"}
 _NO_FIGURE = "–"
 # Points within which a figure is marked as equal to that of the paper.
 _EQUAL = 1.0
-
-_SELECTION_TEXT = """Means over {trials} trials in percent, with the sample standard deviation in brackets. Every
-trial permutes the samples and has its own seed. Oracle: the setting of the grid with the best mean ACC, which uses the
-labels, as papers do. Default: our default parameters, without labels. The graph of GFT(Ideal) is built from the labels.
-Baselines are not tuned; the labels choose the best single view."""
-_SCREEN_TEXT = (
-    "All settings of the grid run in {trials} trial(s), and the best {keep} per cell in the other trials, too."
-)
-_OWN_FEATURES_TEXT = """These data sets have the samples of the paper, but features that we recomputed. The figures of
-the paper beside them belong to other features and are not counted as met or missed."""
-_RANK_TEXT = """Rank 1 is the best ACC; ties share their ranks. Average ranks that differ by less than the critical
-difference (Nemenyi test, 5 %) do not differ significantly; p is the p-value of the Friedman test that all candidates
-are equal. Cases on the same data set are not independent, so both tests are too optimistic, and with few cases they
-have little power."""
-_TIME_TEXT = """Mean seconds per fit on the machine that ran it, possibly beside other fits: see the environment below.
-The timings of the paper are from its own machine and programs."""
 
 
 def results_page(name: str, plans: Sequence[PlanResults]) -> str:
@@ -55,9 +37,8 @@ def results_page(name: str, plans: Sequence[PlanResults]) -> str:
         Section("protocol", "Protocol, environment and plans", _protocol(plans)),
     ]
     script = files(__package__).joinpath("table.js").read_text(encoding="utf-8")
-    lead = "Our results beside those of the paper, and beside baselines without a tensor."
-    foot = f"Made from {name} by tensormvc bench report."
-    return page("Benchmark of tensor multi-view clustering", lead, _head(plans), sections, foot, script=script)
+    title, foot = "Benchmark of tensor multi-view clustering", TEXTS["foot"].format(name=name)
+    return page(title, TEXTS["lead"], _head(plans), sections, foot, script=script)
 
 
 def _head(plans: Sequence[PlanResults]) -> Html:
@@ -70,8 +51,7 @@ def _head(plans: Sequence[PlanResults]) -> Html:
             shown.append((f"{results.plan.name}: ACC at most 2 points below the paper", f"{near} of {len(gaps)}"))
     notes = []
     if missing:
-        text = f"Not finished: {missing} fits are missing, and cells without all their trials are left out."
-        notes.append(callout("warning", text))
+        notes.append(callout("warning", TEXTS["unfinished"].format(missing=missing)))
     if failures := [(results.plan.name, *failure) for results in plans for failure in results.failures]:
         listed = [f"{plan}: {', '.join(cell.group)}: {count} × {error}" for plan, cell, error, count in failures]
         notes.append(callout("warning", f"{sum(count for *_, count in failures)} fits failed", bullets(listed)))
@@ -85,7 +65,7 @@ def _held(plans: Sequence[PlanResults]) -> list[Html]:
             body.append(element("h3", results.plan.name))
             body += [callout(_MARKS[one.verdict], f"{one.verdict}.", paragraph(one.text)) for one in found]
             body += [bullets(map(_note, results.plan.notes))] if results.plan.notes else []
-    return body or [paragraph("There are no complete cells yet.")]
+    return body or [paragraph(TEXTS["no_cells"])]
 
 
 def _note(note: Note) -> str:
@@ -95,19 +75,15 @@ def _note(note: Note) -> str:
 
 def _plan_body(results: PlanResults) -> list[Html]:
     plan = results.plan
-    text = _SELECTION_TEXT.format(trials=plan.trials)
+    texts = [TEXTS["selection"].format(trials=plan.trials)]
     if plan.screen_trials is not None:
-        text += " " + _SCREEN_TEXT.format(trials=plan.screen_trials, keep=plan.screen_keep)
-    body = [paragraph(text)]
+        texts.append(TEXTS["screen"].format(trials=plan.screen_trials, keep=plan.screen_keep))
+    body = [paragraph(" ".join(texts))]
     if own := sorted({one.cell.dataset for one in results.selected if one.own_features}):
-        body.append(callout("info", f"Own features: {', '.join(own)}", paragraph(_OWN_FEATURES_TEXT)))
+        body.append(callout("info", f"Own features: {', '.join(own)}", paragraph(TEXTS["own_features"])))
     for data, rate, selection in product(plan.datasets, plan.shuffle_rates, (ORACLE, DEFAULT)):
         body += _matrix(results, data.name, rate, selection)
     return [*body, *_closeness(results), *_all_figures(results)]
-
-
-def _mean_std(mean: float, std: float | None) -> str:
-    return number(mean) + ("" if std is None else f" ({number(std)})")
 
 
 def _gap(gap: float | None) -> Html | str:
@@ -125,20 +101,25 @@ def _names(one: Selected) -> list[str]:
     return [dataset, one.cell.method, transform, _SELECTIONS[one.selection]]
 
 
-def _explorer(caption: str, columns: Sequence[str], rows: Sequence[Any], align: str, start: str = "") -> Html:
-    """Return a table that the script makes sortable, with filters for the columns of names."""
-    filters = " ".join(str(i) for i, letter in enumerate(align) if letter == "l")
-    return element("div", table(caption, columns, rows, align), data_filters=filters, data_start=start)
+def _explorer(caption: str, columns: str, rows: Sequence[Any], start: str = "") -> list[Html]:
+    """Return a table that the script makes sortable, with filters for the columns of names; nothing without rows.
+
+    `columns` are separated by bars: names, and after a colon their alignment, which is "l" by default.
+    """
+    names, _, align = zip(*(column.partition(":") for column in columns.split("|")), strict=True)
+    letters = "".join(letter or "l" for letter in align)
+    filters = " ".join(str(i) for i, letter in enumerate(letters) if letter == "l")
+    whole = element("div", table(caption, names, rows, letters), data_filters=filters, data_start=start)
+    return [whole] if rows else []
 
 
 def _matrix(results: PlanResults, dataset: str, rate: float, selection: str) -> list[Html]:
     """Return the ACC of all methods under all transforms, in the layout of the paper."""
     rows, names = [], {transform.name: transform.name for transform in results.plan.transforms}
     for method in results.plan.methods:
-        found = [results.find(dataset, method.name, transform, selection, rate) for transform in names]
-        names |= {one.cell.transform: _names(one)[2] for one in found if one is not None}
-        if any(found):
-            rows.append([method.name, *map(_matrix_cell, found)])
+        cells = [results.find(dataset, method.name, transform, selection, rate) for transform in names]
+        names |= {one.cell.transform: _names(one)[2] for one in cells if one is not None}
+        rows += [[method.name, *map(_matrix_cell, cells)]] if any(cells) else []
     if not rows:
         return []
     shuffled = "" if rate == 1 else f", {rate:.0%} shuffled"
@@ -149,10 +130,10 @@ def _matrix(results: PlanResults, dataset: str, rate: float, selection: str) -> 
 def _matrix_cell(one: Selected | None) -> Any:
     if one is None:
         return _NO_FIGURE
-    ours, paper = _mean_std(one.mean("ACC"), one.std("ACC")), one.paper("ACC")
+    ours, paper = one.figure("ACC").text(" "), one.paper("ACC")
     if paper is None:
         return ours
-    theirs = element("span", number(paper.mean), class_="note")
+    theirs = element("span", f"{paper.mean:.2f}", class_="note")
     return join([ours, element("br"), theirs, " ", _gap(one.difference("ACC"))])
 
 
@@ -168,76 +149,61 @@ def _closeness(results: PlanResults) -> list[Html]:
                 within = [np.count_nonzero(abs(gaps) <= points) for points in (1, 2, 5)]
                 reached, mean = np.count_nonzero(gaps >= -NEAR), f"{gaps.mean():+.1f}".replace("-", "−")
                 rows.append([_SELECTIONS[selection], name, metric, len(gaps), *within, reached, mean])
-    if not rows:
-        return []
-    counts = ["Cells", "within 1", "within 2", "within 5", "within 2 or above", "mean difference"]
-    caption = "Cells within 1, 2 and 5 points of the paper"
-    columns = ["Selection", "Transforms", "Metric", *counts]
-    return [_explorer(caption, columns, rows, "lllrrrrrr", start="Metric=ACC")]
+    columns = (
+        "Selection|Transforms|Metric|Cells:r|within 1:r|within 2:r|within 5:r|within 2 or above:r|mean difference:r"
+    )
+    return _explorer("Cells within 1, 2 and 5 points of the paper", columns, rows, start="Metric=ACC")
 
 
 def _all_figures(results: PlanResults) -> list[Html]:
     several = len(results.plan.shuffle_rates) > 1
     rows = []
     for one, metric in product(results.selected, METRICS):
-        *names, selection = _names(one)
-        rate = [f"{one.cell.rate:g}"] if several else []
-        paper = one.paper(metric)
-        ours = _mean_std(one.mean(metric), one.std(metric))
-        theirs = _NO_FIGURE if paper is None else _mean_std(paper.mean, paper.std)
-        rows.append([*names, *rate, metric, selection, ours, theirs, _gap(one.difference(metric))])
-    if not rows:
-        return []
-    columns = ["Data set", "Method", "Transform", *["Shuffle rate"] * several, "Metric", "Selection"]
-    align = "l" * len(columns) + "rrr"
-    caption = f"Every figure of {results.plan.name}"
-    return [_explorer(caption, [*columns, "Ours", "Paper", "Difference"], rows, align, start="Metric=ACC")]
+        *place, selection = _names(one)
+        rate, paper = [f"{one.cell.rate:g}"] * several, one.paper(metric)
+        figures = [_NO_FIGURE if figure is None else figure.text(" ") for figure in (one.figure(metric), paper)]
+        rows.append([*place, *rate, metric, selection, *figures, _gap(one.difference(metric))])
+    names = "Data set|Method|Transform|" + "Shuffle rate|" * several + "Metric|Selection"
+    columns = f"{names}|Ours:r|Paper:r|Difference:r"
+    return _explorer(f"Every figure of {results.plan.name}", columns, rows, start="Metric=ACC")
 
 
 def _ranks(plans: Sequence[PlanResults]) -> list[Html]:
-    ranked = [
-        html
-        for results, selection in product(plans, (ORACLE, DEFAULT))
-        for kind in (_ranked_transforms, _ranked_methods)
-        for html in kind(results, selection)
-    ]
-    return [paragraph(_RANK_TEXT), *ranked] if ranked else [paragraph("There are not enough complete cells to rank.")]
+    ranked = [html for results in plans for selection in (ORACLE, DEFAULT) for html in _rank_tables(results, selection)]
+    return [paragraph(TEXTS["ranks"]), *ranked] if ranked else [paragraph(TEXTS["no_ranks"])]
 
 
-def _accuracy(results: PlanResults, dataset: str, method: str, transform: str, selection: str, rate: float) -> float:
-    """Return a mean ACC, or NaN; a baseline, which is not tuned, has the same under both selections."""
-    one = results.find(dataset, method, transform, selection, rate)
-    if one is None and transform == NO_TRANSFORM and selection == ORACLE:
-        one = results.find(dataset, method, transform, DEFAULT, rate)
-    return np.nan if one is None else one.mean("ACC")
-
-
-def _ranked_transforms(results: PlanResults, selection: str) -> list[Html]:
-    """Rank the transforms that need no labels over the data sets and methods for which all are complete."""
-    names = [transform.name for transform in results.plan.transforms if transform.basis != "gft-ideal"]
-    cases = sorted({(one.cell.dataset, one.cell.method, one.cell.rate) for one in results.tensors})
-    scores = [
-        [_accuracy(results, dataset, method, name, selection, rate) for name in names]
-        for dataset, method, rate in cases
-    ]
-    array = np.array(scores).reshape(len(cases), len(names))
-    title = f"{results.plan.name}: transforms over pairs of data set and method, {_SELECTIONS[selection]}"
-    return _rank_table(title, names, array[~np.isnan(array).any(axis=1)])
-
-
-def _ranked_methods(results: PlanResults, selection: str) -> list[Html]:
-    """Rank the baselines and the methods under transforms that need no labels, where all data sets are complete."""
+def _rank_tables(results: PlanResults, selection: str) -> list[Html]:
+    """Rank the transforms that need no labels, then the baselines and the methods under these transforms."""
     plan = results.plan
-    names = [(BASELINES[key].title, NO_TRANSFORM) for key in plan.baselines]
     transforms = [transform.name for transform in plan.transforms if transform.basis != "gft-ideal"]
-    names += product([method.name for method in plan.methods], transforms)
-    cases = list(product([data.name for data in plan.datasets], plan.shuffle_rates))
-    scores = [[_accuracy(results, dataset, *name, selection, rate) for name in names] for dataset, rate in cases]
-    array = np.array(scores).reshape(len(cases), len(names))
-    complete = ~np.isnan(array).any(axis=0)
-    labels = [method if transform == NO_TRANSFORM else f"{method}, {transform}" for method, transform in names]
+    cases = sorted({(one.cell.dataset, one.cell.method, one.cell.rate) for one in results.tensors})
+    places = [[(dataset, method, name, selection, rate) for name in transforms] for dataset, method, rate in cases]
+    scores = _accuracies(results, places)
+    title = f"{plan.name}: transforms over pairs of data set and method, {_SELECTIONS[selection]}"
+    tables = _rank_table(title, transforms, scores[~np.isnan(scores).any(axis=1)])
+
+    candidates = [(BASELINES[key].title, NO_TRANSFORM) for key in plan.baselines]
+    candidates += product([method.name for method in plan.methods], transforms)
+    rows = product([data.name for data in plan.datasets], plan.shuffle_rates)
+    places = [[(dataset, *candidate, selection, rate) for candidate in candidates] for dataset, rate in rows]
+    scores = _accuracies(results, places)
+    complete = np.flatnonzero(~np.isnan(scores).any(axis=0))
+    names = [", ".join(candidate).removesuffix(f", {NO_TRANSFORM}") for candidate in candidates]
     title = f"{plan.name}: methods and baselines over data sets, {_SELECTIONS[selection]}"
-    return _rank_table(title, [labels[i] for i in np.flatnonzero(complete)], array[:, complete])
+    return tables + _rank_table(title, [names[i] for i in complete], scores[:, complete])
+
+
+def _accuracies(results: PlanResults, places: list[list[tuple[Any, ...]]]) -> NDArray[np.float64]:
+    """Return the mean ACC at each place, or NaN; a baseline that is not tuned has the same under both selections."""
+
+    def accuracy(dataset: str, method: str, transform: str, selection: str, rate: float) -> float:
+        one = results.find(dataset, method, transform, selection, rate)
+        if one is None and transform == NO_TRANSFORM and selection == ORACLE:
+            one = results.find(dataset, method, transform, DEFAULT, rate)
+        return np.nan if one is None else one.accuracy
+
+    return np.array([[accuracy(*place) for place in row] for row in places], ndmin=2)
 
 
 def _rank_table(title: str, names: list[str], scores: Any) -> list[Html]:
@@ -254,40 +220,31 @@ def _rank_table(title: str, names: list[str], scores: Any) -> list[Html]:
 
 
 def _cell_table(
-    plans: Sequence[PlanResults],
-    caption: str,
-    columns: Sequence[str],
-    align: str,
-    values: Callable[[PlanResults, Selected], list[str]],
+    plans: Sequence[PlanResults], caption: str, columns: str, values: Callable[[PlanResults, Selected], list[str]]
 ) -> Html:
     """Return a table with a row for every complete cell."""
     rows = [[results.plan.name, *_names(one), *values(results, one)] for results in plans for one in results.selected]
-    if not rows:
-        return paragraph("There are no complete cells yet.")
-    names = ["Plan", "Data set", "Method", "Transform", "Selection"]
-    return _explorer(caption, [*names, *columns], rows, "l" * len(names) + align)
+    tables = _explorer(caption, f"Plan|Data set|Method|Transform|Selection|{columns}", rows)
+    return tables[0] if tables else paragraph(TEXTS["no_cells"])
 
 
 def _times(plans: Sequence[PlanResults]) -> list[Html]:
     def values(results: PlanResults, one: Selected) -> list[str]:
         transform = one.transform_seconds
-        paper = [one.paper("seconds"), one.paper("transform seconds")]
-        return [
-            f"{one.seconds - (transform or 0.0):.2f}",
-            _NO_FIGURE if transform is None else f"{transform:.2f}",
-            *(_NO_FIGURE if figure is None else number(figure.mean) for figure in paper),
-        ]
+        paper = [getattr(one.paper(name), "mean", None) for name in ("seconds", "transform seconds")]
+        seconds = [one.seconds - (transform or 0.0), transform, *paper]
+        return [_NO_FIGURE if value is None else f"{value:.2f}" for value in seconds]
 
-    columns = ["Seconds without transform", "Seconds of transform", "Paper, without", "Paper, transform"]
-    return [paragraph(_TIME_TEXT, class_="note"), _cell_table(plans, "Seconds per fit", columns, "rrrr", values)]
+    columns = "Seconds without transform:r|Seconds of transform:r|Paper, without:r|Paper, transform:r"
+    return [paragraph(TEXTS["times"], class_="note"), _cell_table(plans, "Seconds per fit", columns, values)]
 
 
 def _settings(plans: Sequence[PlanResults]) -> list[Html]:
     def values(results: PlanResults, one: Selected) -> list[str]:
-        grid = grid_in_words(one) if one.selection == ORACLE else _NO_FIGURE
-        return [one.setting.label, grid, "; ".join(remarks(results, one)) or _NO_FIGURE]
+        grid = one.cell.grid_label if one.selection == ORACLE else _NO_FIGURE
+        return [one.setting.label, grid, "; ".join(results.remarks(one)) or _NO_FIGURE]
 
-    return [_cell_table(plans, "Selected settings", ["Setting", "Grid", "Remarks"], "ppp", values)]
+    return [_cell_table(plans, "Selected settings", "Setting:p|Grid:p|Remarks:p", values)]
 
 
 def _protocol(plans: Sequence[PlanResults]) -> list[Html]:
@@ -298,8 +255,8 @@ def _protocol(plans: Sequence[PlanResults]) -> list[Html]:
     ]
     columns = ["Data set", "Samples", "Classes", "Features per view", "Hash of the contents"]
     body = [table("Data sets", columns, listed, "lrrll")]
-    rows = {key: results.rows[key] for results in plans for key in results.keys & results.rows.keys()}
-    environments = Counter(json.dumps(row.environment, sort_keys=True) for row in rows.values())
+    outcomes = {key: one for results in plans for key, one in results.outcomes.items() if key in results.keys}
+    environments = Counter(json.dumps(one.environment, sort_keys=True) for one in outcomes.values())
     for text, count in environments.most_common():
         values = [[name, _plain(value)] for name, value in json.loads(text).items()]
         body.append(table(f"Environment of {count} fits", ["What", "Value"], values, "ll"))

@@ -1,21 +1,22 @@
 """The figures that the paper prints."""
 
-from __future__ import annotations
-
 import csv
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from ._data import OWN_FEATURES
 
 
-@dataclass(frozen=True)
-class Printed:
+class Printed(NamedTuple):
     """A figure with its standard deviation, in percent or seconds."""
 
     mean: float
     std: float | None
+
+    def text(self, space: str = "") -> str:
+        """Return the figures with two decimals, as in the paper, with `space` between them."""
+        return f"{self.mean:.2f}" + ("" if self.std is None else f"{space}({self.std:.2f})")
 
 
 @cache

@@ -6,8 +6,9 @@ A plan is validated completely when it is read, so that a mistake shows before t
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import partial
 from importlib.resources import files
 from itertools import product
@@ -22,6 +23,75 @@ PAPER_TABLES = ("clustering", "transform", "k_n", "k_a", "runtime")
 
 class PlanError(ValueError):
     """A plan that cannot be read or run."""
+
+
+# A check takes a value and its place in the plan, and returns the value as it is used or raises a PlanError.
+_Check = Callable[[Any, str], Any]
+
+
+def _expects(
+    expected: str, is_valid: Callable[[Any], bool], convert: Callable[[Any], Any] = lambda value: value
+) -> _Check:
+    def check(value: Any, where: str) -> Any:
+        if value is None:  # TOML has no null
+            raise PlanError(f"{where} is missing: expected {expected}")
+        if not is_valid(value):
+            raise PlanError(f"{where} = {value!r}: expected {expected}")
+        return convert(value)
+
+    return check
+
+
+_table = _expects("a table", lambda value: isinstance(value, dict), dict)
+_text = _expects("a non-empty string", lambda value: isinstance(value, str) and bool(value.strip()))
+_flag = _expects("true or false", lambda value: isinstance(value, bool))
+_rate = _expects("a number from 0 to 1", lambda value: type(value) in (int, float) and 0 <= value <= 1, float)
+
+
+def _integer(least: int) -> _Check:
+    return _expects(f"an integer of at least {least}", lambda value: type(value) is int and value >= least)
+
+
+def _one_of(names: Collection[str]) -> _Check:
+    return _expects(f"one of {', '.join(sorted(names))}", lambda value: isinstance(value, str) and value in names)
+
+
+def _items(check: _Check, *, least: int = 0) -> _Check:
+    """Return the check of a list whose items have different names or values."""
+    is_list = _expects(
+        "a list" + " that is not empty" * least, lambda value: isinstance(value, list) and len(value) >= least
+    )
+
+    def check_all(value: Any, where: str) -> tuple[Any, ...]:
+        items = tuple(check(item, f"{where}[{i}]") for i, item in enumerate(is_list(value, where)))
+        names = [getattr(item, "name", item) for item in items]
+        if repeated := [name for i, name in enumerate(names) if name in names[:i]]:
+            raise PlanError(f"{where}: {repeated[0]} is listed twice")
+        return items
+
+    return check_all
+
+
+def _key(check: _Check, default: Any = MISSING) -> Any:
+    """Declare a key of a plan file; without a default it is required."""
+    return field(default=default, metadata={"check": check})
+
+
+def _keys(kind: type) -> dict[str, tuple[_Check, Any]]:
+    """Return the check and the default of every key that a dataclass declares."""
+    return {key.name: (key.metadata["check"], key.default) for key in fields(kind) if key.metadata}
+
+
+def _fields(value: Any, where: str, checks: Mapping[str, tuple[_Check, Any]]) -> dict[str, Any]:
+    """Return the checked values of a table; `checks` holds the check and the default of every key."""
+    table, prefix = _table(value, where), f"{where}." if where else ""
+    for key in table:
+        if key not in checks:
+            raise PlanError(f"{prefix}{key}: there is no such key; the keys are {', '.join(sorted(checks))}")
+    return {
+        key: check(table.get(key), f"{prefix}{key}") if key in table or default is MISSING else default
+        for key, (check, default) in checks.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -39,18 +109,55 @@ class Grid:
     def updated(self, other: Grid) -> Grid:
         """Return this grid with the parameters of `other` replaced by those of `other`."""
         named = {*other.fixed, *other.tried}
-        return Grid(
-            {**{k: v for k, v in self.fixed.items() if k not in named}, **other.fixed},
-            {**{k: v for k, v in self.tried.items() if k not in named}, **other.tried},
-        )
+        fixed = {name: value for name, value in self.fixed.items() if name not in named}
+        tried = {name: values for name, values in self.tried.items() if name not in named}
+        return Grid({**fixed, **other.fixed}, {**tried, **other.tried})
+
+
+def _grid(
+    value: Any, where: str, owner: str, known: Collection[str], check: Callable[[dict[str, Any]], Any] = dict
+) -> Grid:
+    table = _table(value, where)
+    tried = {name: values for name, values in table.items() if isinstance(values, list)}
+    fixed = {name: value for name, value in table.items() if name not in tried}
+    for name in table:
+        place, values = f"{where}.{name}", tried.get(name, [table[name]])
+        if name not in known:
+            raise PlanError(f"{place}: {owner} has no such parameter; it has {', '.join(known) or 'none'}")
+        if not values:
+            raise PlanError(f"{place}: the list of values is empty")
+        if len(set(map(repr, values))) < len(values):
+            raise PlanError(f"{place}: a value is listed twice in {values}")
+        for value in values:
+            with _errors_at(place):
+                check({name: value})
+    return Grid(fixed, tried)
+
+
+@contextmanager
+def _errors_at(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise PlanError(f"{where}: {error}") from error
 
 
 @dataclass(frozen=True)
 class PlannedData:
     """A data set by name; `n_samples` limits the number of embedded digits."""
 
-    name: str
-    n_samples: int | None = None
+    name: str = _key(_text)
+    n_samples: int | None = _key(_integer(2), None)
+
+
+def _dataset(value: Any, where: str) -> PlannedData:
+    table = {"name": value} if isinstance(value, str) else value
+    data = PlannedData(**_fields(table, where, _keys(PlannedData)))
+    if data.name in (".", "..") or "/" in data.name or "\\" in data.name:
+        raise PlanError(f"{where}.name = {data.name!r}: expected a name without a folder; pass the folder as --data")
+    if data.n_samples is not None and data.name != "digits":
+        raise PlanError(f"{where}.n_samples: only the embedded digits can be limited in number")
+    return data
 
 
 @dataclass(frozen=True)
@@ -62,6 +169,15 @@ class PlannedTransform:
     grid: Grid
 
 
+def _transform(value: Any, where: str) -> PlannedTransform:
+    table = {"name": _one_of(TRANSFORM_NAMES)(value, where)} if isinstance(value, str) else _table(value, where)
+    name = _text(table.pop("name", None), f"{where}.name")
+    basis = _text(table.pop("basis", TRANSFORM_NAMES.get(name)), f"{where}.basis")
+    with _errors_at(f"{where}.basis"):
+        known = find_transform(basis).defaults
+    return PlannedTransform(name, basis, _grid(table, where, f"the basis {basis}", known))
+
+
 @dataclass(frozen=True)
 class PlannedMethod:
     """A method: its name, the values of its parameters, and values that replace them under some transforms."""
@@ -71,17 +187,33 @@ class PlannedMethod:
     under: Mapping[str, Grid]
 
 
+def _method(value: Any, name: str, transforms: Collection[str]) -> PlannedMethod:
+    where = f"methods.{name}"
+    method = METHODS[_one_of(METHODS)(name, "methods")]
+    grid = partial(_grid, owner=name, known=method.defaults(), check=method.check)
+    table = _table(value, where)
+    under = _table(table.pop("transforms", {}), f"{where}.transforms")
+    for transform in under:
+        _one_of(transforms)(transform, f"{where}.transforms")
+    by_transform = {key: grid(value, f"{where}.transforms.{key}") for key, value in under.items()}
+    return PlannedMethod(name, grid(table, where), by_transform)
+
+
 @dataclass(frozen=True)
 class Note:
     """A remark for the report on all cells that match; an empty name matches any."""
 
-    text: str
-    dataset: str = ""
-    method: str = ""
-    transform: str = ""
+    text: str = _key(_text)
+    dataset: str = _key(_text, "")
+    method: str = _key(_text, "")
+    transform: str = _key(_text, "")
 
 
-@dataclass(frozen=True)
+def _note(value: Any, where: str) -> Note:
+    return Note(**_fields(value, where, _keys(Note)))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """A benchmark as described by a plan file; see `load_plan`.
 
@@ -128,19 +260,19 @@ class Plan:
 
     name: str
     text: str
-    title: str
-    paper: str | None
-    datasets: tuple[PlannedData, ...]
-    transforms: tuple[PlannedTransform, ...]
+    title: str = _key(_text)
+    paper: str | None = _key(_one_of(PAPER_TABLES), None)
+    datasets: tuple[PlannedData, ...] = _key(_items(_dataset, least=1))
+    transforms: tuple[PlannedTransform, ...] = _key(_items(_transform), ())
     methods: tuple[PlannedMethod, ...]
-    baselines: tuple[str, ...]
-    trials: int
-    seed: int
-    shuffle_rates: tuple[float, ...]
-    defaults: bool
+    baselines: tuple[str, ...] = _key(_items(_one_of(BASELINES)), ())
+    trials: int = _key(_integer(1), 5)
+    seed: int = _key(_integer(0), 0)
+    shuffle_rates: tuple[float, ...] = _key(_items(_rate, least=1), (1.0,))
+    defaults: bool = _key(_flag, True)
     screen_trials: int | None
     screen_keep: int | None
-    notes: tuple[Note, ...]
+    notes: tuple[Note, ...] = _key(_items(_note), ())
 
 
 def _folder() -> Any:
@@ -194,167 +326,20 @@ def parse_plan(name: str, text: str) -> Plan:
 
 
 def _plan(name: str, text: str, table: dict[str, Any]) -> Plan:
-    fields = _fields(
-        table,
-        "",
-        {
-            "title": (_text, _REQUIRED),
-            "paper": (partial(_one_of, names=PAPER_TABLES), None),
-            "datasets": (partial(_items, check=_dataset, least=1), _REQUIRED),
-            "transforms": (partial(_items, check=_transform), ()),
-            "methods": (_table, {}),
-            "baselines": (partial(_items, check=partial(_one_of, names=BASELINES)), ()),
-            "trials": (partial(_integer, least=1), 5),
-            "seed": (partial(_integer, least=0), 0),
-            "shuffle_rates": (partial(_items, check=_rate, least=1), (1.0,)),
-            "defaults": (_flag, True),
-            "screen": (_screen, {"trials": None, "keep": None}),
-            "notes": (partial(_items, check=_note), ()),
-        },
-    )
-    transforms, screen = [transform.name for transform in fields["transforms"]], fields.pop("screen")
-    methods = tuple(_method(table, name, transforms) for name, table in fields.pop("methods").items())
+    tables = {"methods": (_table, {}), "screen": (_screen, {"trials": None, "keep": None})}
+    values = _fields(table, "", {**_keys(Plan), **tables})
+    transforms, screen = [transform.name for transform in values["transforms"]], values.pop("screen")
+    methods = tuple(_method(table, name, transforms) for name, table in values.pop("methods").items())
     if bool(methods) != bool(transforms):
         raise PlanError("methods and transforms go together, but the plan has only one of them")
-    if not methods and not fields["baselines"]:
+    if not methods and not values["baselines"]:
         raise PlanError("nothing to run: add methods and transforms, or baselines")
-    if screen["trials"] is not None and screen["trials"] >= fields["trials"]:
-        raise PlanError(f"screen.trials = {screen['trials']}: must be less than trials = {fields['trials']}")
-    return Plan(name, text, methods=methods, screen_trials=screen["trials"], screen_keep=screen["keep"], **fields)
-
-
-def _dataset(value: Any, where: str) -> PlannedData:
-    if isinstance(value, str):
-        value = {"name": value}
-    at_least_two = partial(_integer, least=2)
-    data = PlannedData(**_fields(value, where, {"name": (_text, _REQUIRED), "n_samples": (at_least_two, None)}))
-    if data.name in (".", "..") or "/" in data.name or "\\" in data.name:
-        raise PlanError(f"{where}.name = {data.name!r}: expected a name without a folder; pass the folder as --data")
-    if data.n_samples is not None and data.name != "digits":
-        raise PlanError(f"{where}.n_samples: only the embedded digits can be limited in number")
-    return data
-
-
-def _transform(value: Any, where: str) -> PlannedTransform:
-    if isinstance(value, str):
-        value = {"name": _one_of(value, where, TRANSFORM_NAMES)}
-    table = dict(_table(value, where))
-    name = _text(table.pop("name", None), f"{where}.name")
-    basis = _text(table.pop("basis", TRANSFORM_NAMES.get(name)), f"{where}.basis")
-    try:
-        transform = find_transform(basis)
-    except ValueError as error:
-        raise PlanError(f"{where}.basis: {error}") from error
-    return PlannedTransform(name, basis, _grid(table, where, f"the basis {basis}", transform.defaults))
-
-
-def _method(value: Any, name: str, transforms: Collection[str]) -> PlannedMethod:
-    where = f"methods.{name}"
-    method = METHODS[_one_of(name, "methods", METHODS)]
-    grid = partial(_grid, owner=name, known=method.defaults(), check=method.check)
-    table = dict(_table(value, where))
-    under = _table(table.pop("transforms", {}), f"{where}.transforms")
-    for transform in under:
-        _one_of(transform, f"{where}.transforms", transforms)
-    return PlannedMethod(
-        name, grid(table, where), {key: grid(value, f"{where}.transforms.{key}") for key, value in under.items()}
+    if screen["trials"] is not None and screen["trials"] >= values["trials"]:
+        raise PlanError(f"screen.trials = {screen['trials']}: must be less than trials = {values['trials']}")
+    return Plan(
+        name=name, text=text, methods=methods, screen_trials=screen["trials"], screen_keep=screen["keep"], **values
     )
-
-
-def _grid(
-    value: Any,
-    where: str,
-    owner: str,
-    known: Collection[str],
-    check: Callable[[dict[str, Any]], None] = lambda parameters: None,
-) -> Grid:
-    table = _table(value, where)
-    for name, given in table.items():
-        place, values = f"{where}.{name}", given if isinstance(given, list) else [given]
-        if name not in known:
-            raise PlanError(f"{place}: {owner} has no such parameter; it has {', '.join(known) or 'none'}")
-        if not values:
-            raise PlanError(f"{place}: the list of values is empty")
-        if len(set(map(repr, values))) < len(values):
-            raise PlanError(f"{place}: a value is listed twice in {values}")
-        for one in values:
-            try:
-                check({name: one})
-            except (TypeError, ValueError) as error:
-                raise PlanError(f"{place}: {error}") from error
-    tried = {name: given for name, given in table.items() if isinstance(given, list)}
-    return Grid({name: given for name, given in table.items() if name not in tried}, tried)
 
 
 def _screen(value: Any, where: str) -> dict[str, Any]:
-    one_or_more = (partial(_integer, least=1), _REQUIRED)
-    return _fields(value, where, {"trials": one_or_more, "keep": one_or_more})
-
-
-def _note(value: Any, where: str) -> Note:
-    places = dict.fromkeys(("dataset", "method", "transform"), (_text, ""))
-    return Note(**_fields(value, where, {"text": (_text, _REQUIRED), **places}))
-
-
-# A check takes a value and its place in the plan, and returns the value as it is used or raises a PlanError.
-_Check = Callable[[Any, str], Any]
-_REQUIRED = object()
-
-
-def _fields(value: Any, where: str, checks: Mapping[str, tuple[_Check, Any]]) -> dict[str, Any]:
-    """Return the checked values of a table; `checks` holds the check and the default of every key."""
-    table, prefix = _table(value, where), f"{where}." if where else ""
-    for key in table:
-        if key not in checks:
-            raise PlanError(f"{prefix}{key}: there is no such key; the keys are {', '.join(sorted(checks))}")
-    return {
-        key: check(table.get(key), f"{prefix}{key}") if key in table or default is _REQUIRED else default
-        for key, (check, default) in checks.items()
-    }
-
-
-def _expect(condition: bool, value: Any, where: str, expected: str) -> None:
-    if value is None:  # TOML has no null
-        raise PlanError(f"{where} is missing: expected {expected}")
-    if not condition:
-        raise PlanError(f"{where} = {value!r}: expected {expected}")
-
-
-def _table(value: Any, where: str) -> dict[str, Any]:
-    _expect(isinstance(value, dict), value, where, "a table")
-    return dict(value)
-
-
-def _text(value: Any, where: str) -> str:
-    _expect(isinstance(value, str) and bool(value.strip()), value, where, "a non-empty string")
-    return str(value)
-
-
-def _flag(value: Any, where: str) -> bool:
-    _expect(isinstance(value, bool), value, where, "true or false")
-    return bool(value)
-
-
-def _integer(value: Any, where: str, least: int) -> int:
-    _expect(type(value) is int and value >= least, value, where, f"an integer of at least {least}")
-    return int(value)
-
-
-def _rate(value: Any, where: str) -> float:
-    _expect(type(value) in (int, float) and 0 <= value <= 1, value, where, "a number from 0 to 1")
-    return float(value)
-
-
-def _one_of(value: Any, where: str, names: Collection[str]) -> str:
-    _expect(isinstance(value, str) and value in names, value, where, f"one of {', '.join(sorted(names))}")
-    return str(value)
-
-
-def _items(value: Any, where: str, check: _Check, least: int = 0) -> tuple[Any, ...]:
-    """Return the checked items of a list; no two may have the same name or value."""
-    _expect(isinstance(value, list) and len(value) >= least, value, where, "a list" + " that is not empty" * least)
-    items = tuple(check(item, f"{where}[{i}]") for i, item in enumerate(value))
-    names = [getattr(item, "name", item) for item in items]
-    if repeated := [name for i, name in enumerate(names) if name in names[:i]]:
-        raise PlanError(f"{where}: {repeated[0]} is listed twice")
-    return items
+    return _fields(value, where, dict.fromkeys(("trials", "keep"), (_integer(1), MISSING)))

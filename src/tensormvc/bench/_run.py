@@ -1,7 +1,5 @@
 """Run a plan: fit by fit until all results are stored, in any number of processes."""
 
-from __future__ import annotations
-
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -16,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ._cells import Cell, Job, all_jobs, cells, first_jobs, later_jobs, n_later
-from ._data import Data, load_all
-from ._fit import THREADS, environment, evaluate
+from ._data import Data, load
+from ._fit import THREADS, evaluate
 from ._plan import Plan, load_plan
 from ._store import Store, StoredPlan
 
@@ -169,9 +167,9 @@ def run_plan(
             _work(plan, wanted, loaded, store, retry_before, report)
         else:
             _start_workers(n_jobs, (plan, results, data, retry_before, os.getpid()), report)
-        jobs, rows = all_jobs(plan, wanted, store.accuracies().get), store.rows()
-        outcomes = [rows[job.key].outcome for job in jobs if job.key in rows]
-        errors = Counter(outcome.error for outcome in outcomes if outcome.error is not None)
+        jobs, outcomes = all_jobs(plan, wanted, store.accuracies().get), store.outcomes()
+        errors = Counter(outcomes[job.key].error or "" for job in jobs if job.key in outcomes)
+        del errors[""]  # the successful fits
         return RunSummary(
             *(plan.name, store.path, len(jobs), n_before, errors.total()),
             errors=[error for error, _ in errors.most_common()],
@@ -180,7 +178,7 @@ def run_plan(
 
 
 def _load(plan: Plan, folder: str | Path | None) -> tuple[dict[str, Data], list[Cell]]:
-    loaded = load_all(plan, folder)
+    loaded = {planned.name: load(planned, folder) for planned in plan.datasets}
     return loaded, cells(plan, {name: data.facts for name, data in loaded.items()})
 
 
@@ -232,13 +230,12 @@ def _work(
     is_needed: Callable[[], bool] = lambda: True,
 ) -> None:
     """Run fits until none is left: first those that depend on no others, then those that the screening kept."""
-    here = environment()
 
     def run_all(jobs: list[Job]) -> None:
         while is_needed():
             job = store.claim(jobs, retry_before=retry_before)
             if job is not None:
-                store.finish(job, evaluate(job, loaded[job.dataset]), here)
+                store.finish(job, evaluate(job, loaded[job.dataset]))
                 report()
             elif store.finished(retry_before=retry_before).issuperset(job.key for job in jobs):
                 return

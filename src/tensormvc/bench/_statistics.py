@@ -1,7 +1,5 @@
 """Average ranks over several cases, with the Friedman test and the critical difference of the Nemenyi test."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Results in one SQLite file, which several processes can share and which survives a process being killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -9,11 +7,12 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from ._cells import Job
 
@@ -24,21 +23,6 @@ _HEARTBEAT = 5.0
 _BUSY_SECONDS = 120.0
 # They mark a database as ours: "tmvc" in ASCII, and the version of the tables.
 _APPLICATION, _VERSION = 0x746D7663, 1
-_TABLES = """
-CREATE TABLE results (
-    key TEXT PRIMARY KEY, description TEXT NOT NULL, status TEXT NOT NULL CHECK (status IN ('done', 'failed')),
-    "ACC" REAL, "NMI" REAL, "Purity" REAL, "F-score" REAL, "ARI" REAL,
-    n_iter INTEGER, converged INTEGER, warnings TEXT NOT NULL, error TEXT,
-    seconds REAL NOT NULL, transform_seconds REAL, finished REAL NOT NULL, environment TEXT NOT NULL
-);
-CREATE TABLE claims (
-    key TEXT PRIMARY KEY, holder TEXT NOT NULL, host TEXT NOT NULL, process INTEGER NOT NULL, heartbeat REAL NOT NULL
-);
-CREATE TABLE plans (
-    name TEXT PRIMARY KEY, text TEXT NOT NULL, seed INTEGER NOT NULL, datasets TEXT NOT NULL, command TEXT NOT NULL,
-    started REAL NOT NULL
-);
-"""
 
 
 class StoreError(ValueError):
@@ -47,7 +31,7 @@ class StoreError(ValueError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a fit ended."""
+    """How a fit ended, and in which environment; `metrics` is None if it failed."""
 
     metrics: Mapping[str, float] | None
     seconds: float
@@ -56,14 +40,7 @@ class Outcome:
     converged: bool | None = None
     warnings: tuple[str, ...] = ()
     error: str | None = None
-
-
-@dataclass(frozen=True)
-class Row:
-    """A stored outcome, and the environment in which it was computed."""
-
-    outcome: Outcome
-    environment: Mapping[str, Any]
+    environment: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,7 +54,7 @@ class StoredPlan:
     command: str
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """A results file, opened for reading and writing.
 
     Parameters
@@ -99,14 +76,22 @@ class Store:
         self._connection = self._connect()
         try:
             self._prepare()
-        except (StoreError, sqlite3.DatabaseError) as error:
+        except Exception as error:
             self._connection.close()
-            if isinstance(error, StoreError | sqlite3.OperationalError):
-                raise
-            raise StoreError(f"{path} is not a results file: {error}") from error
+            if type(error) is sqlite3.DatabaseError:
+                raise StoreError(f"{path} is not a results file: {error}") from error
+            raise
 
     def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+        connection.row_factory = sqlite3.Row
+        return connection
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        with self._connection:  # commits, or rolls back after an exception
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield self._connection.execute
 
     def _pragma(self, name: str) -> Any:
         return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
@@ -114,14 +99,14 @@ class Store:
     def _prepare(self) -> None:
         self._connection.execute("PRAGMA synchronous = FULL")
         self._use_wal()
-        with self._transaction() as connection:
+        with self._transaction() as execute:
             application, version = self._pragma("application_id"), self._pragma("user_version")
-            empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            empty = not execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if empty and not application:
-                for statement in filter(str.strip, _TABLES.split(";")):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {_VERSION}")
+                tables = files(__package__).joinpath("results.sql").read_text(encoding="utf-8")
+                marks = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_VERSION}"
+                for statement in f"{tables}; {marks}".split(";"):
+                    execute(statement)
             elif application != _APPLICATION:
                 raise StoreError(f"{self.path} is a database of another program")
             elif version != _VERSION:
@@ -143,9 +128,6 @@ class Store:
                     raise
             time.sleep(0.01)
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *exception: object) -> None:
         self.close()
 
@@ -155,54 +137,44 @@ class Store:
         if self._thread is not None:
             self._thread.join()
         if self._held:
-            with self._transaction() as connection:
-                connection.execute("DELETE FROM claims WHERE holder = ?", (self.holder,))
+            with self._transaction() as execute:
+                execute("DELETE FROM claims WHERE holder = ?", (self.holder,))
         self._connection.close()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._connection
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
 
     def save_plan(self, plan: StoredPlan) -> None:
         """Store a plan for the report; it replaces one of the same name."""
         row = (plan.name, plan.text, plan.seed, json.dumps(plan.datasets), plan.command, time.time())
-        with self._transaction() as connection:
-            connection.execute("INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)", row)
+        with self._transaction() as execute:
+            execute(_replace("plans", row), row)
 
     def plans(self) -> list[StoredPlan]:
         """Return the plans, sorted by name."""
         rows = self._connection.execute("SELECT name, text, seed, datasets, command FROM plans ORDER BY name")
         return [StoredPlan(name, text, seed, json.loads(data), command) for name, text, seed, data, command in rows]
 
-    def rows(self) -> dict[str, Row]:
+    def outcomes(self) -> dict[str, Outcome]:
         """Return all results by key."""
-        cursor = self._connection.execute("SELECT * FROM results")
-        columns = [column for column, *_ in cursor.description]
-        results = {}
-        for values in cursor:
-            row = dict(zip(columns, values, strict=True))
-            outcome = Outcome(
+        return {
+            row["key"]: Outcome(
                 metrics={name: row[name] for name in METRICS} if row["error"] is None else None,
                 converged=None if row["converged"] is None else bool(row["converged"]),
                 warnings=tuple(json.loads(row["warnings"])),
+                environment=json.loads(row["environment"]),
                 **{name: row[name] for name in ("seconds", "transform_seconds", "n_iter", "error")},
             )
-            results[row["key"]] = Row(outcome, json.loads(row["environment"]))
-        return results
+            for row in self._connection.execute("SELECT * FROM results")
+        }
 
     def accuracies(self) -> dict[str, float]:
         """Return the accuracy of every successful fit by key."""
-        return dict(self._connection.execute("SELECT key, ACC FROM results WHERE status = 'done'").fetchall())
+        return self._of_successful("ACC")
 
     def seconds(self) -> dict[str, float]:
         """Return the duration of every successful fit by key."""
-        return dict(self._connection.execute("SELECT key, seconds FROM results WHERE status = 'done'").fetchall())
+        return self._of_successful("seconds")
+
+    def _of_successful(self, column: str) -> dict[str, float]:
+        return dict(map(tuple, self._connection.execute(f"SELECT key, {column} FROM results WHERE status = 'done'")))
 
     def n_running(self) -> int:
         """Return the number of fits that are running now, in any process."""
@@ -215,13 +187,13 @@ class Store:
 
     def claim(self, jobs: Sequence[Job], *, retry_before: float = 0.0) -> Job | None:
         """Claim the first fit that is neither finished nor claimed; None if there is none at the moment."""
-        with self._transaction() as connection:
+        with self._transaction() as execute:
             taken = self.finished(retry_before=retry_before) | self._live()
             free = next((job for job in jobs if job.key not in taken), None)
             if free is None:
                 return None
             row = (free.key, self.holder, socket.gethostname(), os.getpid(), time.time())
-            connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)", row)
+            execute(_replace("claims", row), row)
         self._held.add(free.key)
         if self._thread is None:
             self._thread = threading.Thread(target=self._beat, daemon=True)
@@ -230,30 +202,23 @@ class Store:
 
     def _live(self) -> set[str]:
         """Return the claims whose processes are still running, as far as can be told."""
-        rows = self._connection.execute("SELECT key, host, process, heartbeat FROM claims").fetchall()
         now, here = time.time(), socket.gethostname()
-        return {
-            key
-            for key, host, process, heartbeat in rows
-            if abs(now - heartbeat) < LEASE and (host != here or _is_alive(process))
-        }
+        claims = self._connection.execute("SELECT * FROM claims WHERE abs(? - heartbeat) < ?", (now, LEASE))
+        return {claim["key"] for claim in claims if claim["host"] != here or _is_alive(claim["process"])}
 
-    def finish(self, job: Job, outcome: Outcome, environment: Mapping[str, Any]) -> bool:
+    def finish(self, job: Job, outcome: Outcome) -> bool:
         """Store an outcome and release its claim in one transaction; False if another process has taken the claim."""
         metrics = outcome.metrics or dict.fromkeys(METRICS)
         row = (
             *(job.key, json.dumps(job.description, sort_keys=True), "done" if outcome.error is None else "failed"),
             *(metrics[name] for name in METRICS),
             *(outcome.n_iter, outcome.converged, json.dumps(outcome.warnings), outcome.error),
-            *(outcome.seconds, outcome.transform_seconds, time.time(), json.dumps(environment, sort_keys=True)),
+            *(outcome.seconds, outcome.transform_seconds, time.time(), json.dumps(outcome.environment, sort_keys=True)),
         )
-        with self._transaction() as connection:
-            released = connection.execute(
-                "DELETE FROM claims WHERE key = ? AND holder = ?", (job.key, self.holder)
-            ).rowcount
+        with self._transaction() as execute:
+            released = execute("DELETE FROM claims WHERE key = ? AND holder = ?", (job.key, self.holder)).rowcount
             if released:
-                places = ", ".join("?" * len(row))
-                connection.execute(f"INSERT OR REPLACE INTO results VALUES ({places})", row)
+                execute(_replace("results", row), row)
         self._held.discard(job.key)
         return bool(released)
 
@@ -265,11 +230,13 @@ class Store:
                     connection.execute("UPDATE claims SET heartbeat = ? WHERE holder = ?", (time.time(), self.holder))
 
 
+def _replace(table: str, row: Sequence[Any]) -> str:
+    return f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(row))})"
+
+
 def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
+    except OSError as error:  # a process of another user must not be signalled, but it runs
+        return not isinstance(error, ProcessLookupError)
     return True

@@ -1,11 +1,10 @@
 """The figures of a benchmark: stored results under both selections of settings, and the paper's beside them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from ._cells import NO_TRANSFORM, Cell, Setting, all_jobs, cells, kept
 from ._data import OWN_FEATURES, Facts
 from ._paper import Printed, printed
 from ._plan import Plan, parse_plan
-from ._store import Row, StoredPlan
+from ._store import Outcome, StoredPlan
 
 ORACLE, DEFAULT = "oracle", "default"
 
@@ -41,7 +40,7 @@ class Selected:
     cell: Cell
     selection: str
     setting: Setting
-    rows: tuple[Row, ...]
+    trials: tuple[Outcome, ...]
     n_settings: int
     table: str | None
 
@@ -60,28 +59,25 @@ class Selected:
         """Whether the features are not those of the paper."""
         return self.cell.dataset.endswith(OWN_FEATURES)
 
-    def values(self, metric: str) -> list[float]:
-        """Return a metric of every trial, in percent."""
-        return [100 * row.outcome.metrics[metric] for row in self.rows if row.outcome.metrics is not None]
+    def figure(self, metric: str) -> Printed:
+        """Return the mean and the sample standard deviation over the trials, in percent; None for a single trial."""
+        values = [100 * outcome.metrics[metric] for outcome in self.trials if outcome.metrics is not None]
+        return Printed(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
-    def mean(self, metric: str) -> float:
-        """Return the mean over the trials, in percent."""
-        return float(np.mean(self.values(metric)))
-
-    def std(self, metric: str) -> float | None:
-        """Return the sample standard deviation over the trials, in percent; None for a single trial."""
-        values = self.values(metric)
-        return float(np.std(values, ddof=1)) if len(values) > 1 else None
+    @property
+    def accuracy(self) -> float:
+        """Mean ACC in percent."""
+        return self.figure("ACC").mean
 
     @property
     def seconds(self) -> float:
         """Mean duration of a fit."""
-        return float(np.mean([row.outcome.seconds for row in self.rows]))
+        return float(np.mean([outcome.seconds for outcome in self.trials]))
 
     @property
     def transform_seconds(self) -> float | None:
         """Mean duration of building the transform, which is part of the fit."""
-        times = [row.outcome.transform_seconds for row in self.rows if row.outcome.transform_seconds is not None]
+        times = [outcome.transform_seconds for outcome in self.trials if outcome.transform_seconds is not None]
         return float(np.mean(times)) if times else None
 
     def paper(self, metric: str) -> Printed | None:
@@ -91,7 +87,7 @@ class Selected:
     def difference(self, metric: str) -> float | None:
         """Return our mean minus that of the paper, in points rounded to two decimals; None where it has none."""
         paper = self.paper(metric)
-        return None if paper is None else round(self.mean(metric) - paper.mean, 2)
+        return None if paper is None else round(self.figure(metric).mean - paper.mean, 2)
 
 
 @dataclass(frozen=True)
@@ -102,12 +98,12 @@ class PlanResults:
     command: str
     facts: Mapping[str, Facts]
     cells: tuple[Cell, ...]
-    rows: Mapping[str, Row]
+    outcomes: Mapping[str, Outcome]
 
     @cached_property
     def accuracies(self) -> dict[str, float]:
         """Accuracy of every successful fit by key."""
-        return {key: row.outcome.metrics["ACC"] for key, row in self.rows.items() if row.outcome.metrics is not None}
+        return {key: outcome.metrics["ACC"] for key, outcome in self.outcomes.items() if outcome.metrics is not None}
 
     @cached_property
     def keys(self) -> set[str]:
@@ -122,7 +118,7 @@ class PlanResults:
     @property
     def n_missing(self) -> int:
         """Number of fits that have not run yet."""
-        return len(self.keys - self.rows.keys())
+        return len(self.keys - self.outcomes.keys())
 
     @cached_property
     def failures(self) -> list[tuple[Cell, str, int]]:
@@ -131,7 +127,7 @@ class PlanResults:
         for cell in self.cells:
             settings = [setting for setting in (*cell.grid, cell.default) if setting is not None]
             keys = {cell.job(s, self.plan.seed + t).key for s in settings for t in range(self.plan.trials)}
-            errors = Counter(self.rows[key].outcome.error for key in keys & self.rows.keys())
+            errors = Counter(self.outcomes[key].error for key in keys & self.outcomes.keys())
             failures += [(cell, error, count) for error, count in errors.items() if error is not None]
         return failures
 
@@ -142,13 +138,13 @@ class PlanResults:
         for cell in self.cells:
             tried = [self._select(cell, ORACLE, setting) for setting in kept(self.plan, cell, self.accuracies.get)]
             complete = [one for one in tried if one is not None]
-            selected.append(max(complete, key=lambda one: one.mean("ACC"), default=None))
+            selected.append(max(complete, key=attrgetter("accuracy"), default=None))
             selected.append(None if cell.default is None else self._select(cell, DEFAULT, cell.default))
         return [one for one in selected if one is not None]
 
     def _select(self, cell: Cell, selection: str, setting: Setting) -> Selected | None:
-        rows = [self.rows.get(cell.job(setting, self.plan.seed + trial).key) for trial in range(self.plan.trials)]
-        successful = tuple(row for row in rows if row is not None and row.outcome.metrics is not None)
+        keys = [cell.job(setting, self.plan.seed + trial).key for trial in range(self.plan.trials)]
+        successful = tuple(self.outcomes[key] for key in keys if key in self.accuracies)
         if len(successful) < self.plan.trials:
             return None
         n_settings = len(cell.grid) if selection == ORACLE else 1
@@ -171,14 +167,23 @@ class PlanResults:
         """The cells of tensor methods, without the baselines."""
         return [one for one in self.selected if one.cell.transform != NO_TRANSFORM]
 
+    def remarks(self, one: Selected) -> list[str]:
+        """Return the notes of the plan on a cell."""
+        dataset, method, transform = one.cell.group
+        return [
+            note.text
+            for note in self.plan.notes
+            if (note.dataset or dataset, note.method or method, note.transform or transform) == one.cell.group
+        ]
+
     def compared(self, selection: str, metric: str = "ACC") -> list[tuple[Selected, float]]:
         """Return the cells that the paper has a figure for, of the same features, with the difference to it."""
         cells = [one for one in self.tensors if one.selection == selection and not one.own_features]
         return [(one, gap) for one in cells if (gap := one.difference(metric)) is not None]
 
 
-def read_results(stored: StoredPlan, rows: Mapping[str, Row]) -> PlanResults:
+def read_results(stored: StoredPlan, outcomes: Mapping[str, Outcome]) -> PlanResults:
     """Return the results of a stored plan."""
     plan = replace(parse_plan(stored.name, stored.text), seed=stored.seed)
     facts = {name: Facts(**record) for name, record in stored.datasets.items()}
-    return PlanResults(plan, stored.command, facts, tuple(cells(plan, facts)), rows)
+    return PlanResults(plan, stored.command, facts, tuple(cells(plan, facts)), outcomes)

@@ -1,10 +1,11 @@
 """Which claims of the paper hold: sentences that follow from the figures."""
 
-from __future__ import annotations
-
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from importlib.resources import files
+from itertools import product
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from ._cells import NO_TRANSFORM
 from ._methods import BASELINES
 from ._tables import DEFAULT, ORACLE, PlanResults, Selected
 
-Verdict = Literal["Held", "Held in part", "Did not hold", "Observed"]
+TEXTS = tomllib.loads(files(__package__).joinpath("texts.toml").read_text(encoding="utf-8"))
 # The data-adaptive transforms of the paper, which its claims are about.
 DATA_ADAPTIVE = ("GFT(SimG)", "GFT(GMC)", "AGFT")
 # Points of ACC within which a cell counts as reproduced, and above which it is listed as better.
@@ -23,11 +24,10 @@ _CHOSEN = {ORACLE: "settings chosen by the labels", DEFAULT: "default settings, 
 _MOST_NAMED = 12
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A sentence, and whether the claim it states held."""
+class Finding(NamedTuple):
+    """A sentence, and whether the claim it states held: "Held", "Held in part", "Did not hold" or "Observed"."""
 
-    verdict: Verdict
+    verdict: str
     text: str
 
 
@@ -40,10 +40,15 @@ def findings(results: PlanResults) -> list[Finding]:
     return [finding for kind in kinds for finding in kind(results)]
 
 
-def _judged(held: Sequence[bool] | NDArray[np.bool_], text: str) -> Finding:
+def _finding(key: str, verdict: str = "Observed", **values: Any) -> Finding:
+    return Finding(verdict, TEXTS["findings"][key].format(**values))
+
+
+def _judged(key: str, held: Sequence[bool] | NDArray[np.bool_], **values: Any) -> Finding:
     """Return a finding whose verdict follows from the share of the cases in which the claim holds."""
     share = np.mean(held)
-    return Finding("Held" if share >= 0.9 else "Held in part" if share >= 0.5 else "Did not hold", text)
+    verdict = "Held" if share >= 0.9 else "Held in part" if share >= 0.5 else "Did not hold"
+    return _finding(key, verdict, held=np.count_nonzero(held), cases=len(held), **values)
 
 
 def _listed(gaps: Iterable[tuple[float, str]]) -> str:
@@ -55,137 +60,93 @@ def _listed(gaps: Iterable[tuple[float, str]]) -> str:
 def _gains(results: PlanResults, chosen: Iterable[Selected], **changes: Any) -> NDArray[np.float64]:
     """Return by how many points of ACC cells exceed their counterparts, whose places differ in `changes`."""
     pairs = [(one, results.counterpart(one, **changes)) for one in chosen]
-    return np.array([one.mean("ACC") - other.mean("ACC") for one, other in pairs if other is not None])
-
-
-def _summary(gains: NDArray[np.float64]) -> str:
-    pairs = f"{np.count_nonzero(gains > 0)} of {len(gains)} pairs of data set and method"
-    return f"in {pairs}; the mean difference in ACC is {gains.mean():+.1f} points"
+    return np.array([one.accuracy - other.accuracy for one, other in pairs if other is not None])
 
 
 def _cells(results: PlanResults, transform: str, selection: str, rate: float | None = None) -> list[Selected]:
-    return [
-        one
-        for one in results.tensors
-        if (one.cell.transform, one.selection) == (transform, selection) and rate in (None, one.cell.rate)
-    ]
+    place = transform, selection
+    cells = [one for one in results.tensors if (one.cell.transform, one.selection) == place]
+    return [one for one in cells if rate in (None, one.cell.rate)]
 
 
 def _reproduced(results: PlanResults) -> Iterator[Finding]:
+    compared = [(gap, one) for one, gap in results.compared(ORACLE)]
     for kind, adaptive in (("a data-adaptive", True), ("another", False)):
-        gaps = [
-            (gap, str(one.place))
-            for one, gap in results.compared(ORACLE)
-            if (one.cell.transform in DATA_ADAPTIVE) == adaptive
-        ]
+        gaps = [(gap, str(one.place)) for gap, one in compared if (one.cell.transform in DATA_ADAPTIVE) == adaptive]
         if gaps:
             below = sorted(pair for pair in gaps if pair[0] < -NEAR)
-            text = (
-                f"Of {len(gaps)} cells with {kind} transform, {len(gaps) - len(below)} reach the ACC of the paper or "
-                f"are at most {NEAR:.0f} points below it ({_CHOSEN[ORACLE]}, as in the paper)."
-            )
-            text += f" Below: {_listed(below)}." if below else ""
-            yield _judged([gap >= -NEAR for gap, _ in gaps], text)
+            named = f" Below: {_listed(below)}." if below else ""
+            yield _judged("reproduced", [gap >= -NEAR for gap, _ in gaps], kind=kind, near=NEAR, below=named)
 
 
 def _far_above(results: PlanResults) -> Iterator[Finding]:
     if above := sorted(((gap, str(one.place)) for one, gap in results.compared(ORACLE) if gap > FAR), reverse=True):
-        text = f"{len(above)} cells are more than {FAR:.0f} points above the paper: {_listed(above)}."
-        yield Finding("Observed", text)
+        yield _finding("far_above", n=len(above), far=FAR, listed=_listed(above))
 
 
 def _better_than_fft(results: PlanResults) -> Iterator[Finding]:
-    for other in ("FFT", "FFT(view mode)"):
-        for selection in (ORACLE, DEFAULT):
-            for transform in DATA_ADAPTIVE:
-                gains = _gains(results, _cells(results, transform, selection, 1.0), transform=other)
-                if len(gains):
-                    text = f"{transform} beats {other} on shuffled samples {_summary(gains)} ({_CHOSEN[selection]})."
-                    yield _judged(gains > 0, text)
+    for other, selection, transform in product(("FFT", "FFT(view mode)"), (ORACLE, DEFAULT), DATA_ADAPTIVE):
+        gains = _gains(results, _cells(results, transform, selection, 1.0), transform=other)
+        if len(gains):
+            values = {"transform": transform, "other": other, "mean": gains.mean(), "chosen": _CHOSEN[selection]}
+            yield _judged("better_than_fft", gains > 0, **values)
 
 
 def _ideal_is_an_upper_bound(results: PlanResults) -> Iterator[Finding]:
     ideal = _cells(results, "GFT(Ideal)", ORACLE)
     gains = np.concatenate([_gains(results, ideal, transform=transform) for transform in DATA_ADAPTIVE])
     if len(gains):
-        held = gains >= -1e-9
-        count = f"{np.count_nonzero(held)} of {len(held)} comparisons"
-        yield _judged(held, f"GFT(Ideal), whose graph is built from the labels, is an upper bound in {count}.")
+        yield _judged("upper_bound", gains >= -1e-9)
 
 
 def _better_than_its_graph(results: PlanResults) -> Iterator[Finding]:
-    for transform, baseline in _GRAPHS.items():
+    for (transform, baseline), selection in product(_GRAPHS.items(), (DEFAULT, ORACLE)):
         alone = {"method": BASELINES[baseline].title, "transform": NO_TRANSFORM, "selection": DEFAULT}
-        for selection in (DEFAULT, ORACLE):
-            gains = _gains(results, _cells(results, transform, selection), **alone)
-            if len(gains):
-                text = (
-                    f"The tensor improves on its graph: {transform} beats spectral clustering of the same graph "
-                    f"{_summary(gains)} ({_CHOSEN[selection]}; spectral clustering is not tuned)."
-                )
-                yield _judged(gains > 0, text)
+        gains = _gains(results, _cells(results, transform, selection), **alone)
+        if len(gains):
+            values = {"transform": transform, "mean": gains.mean(), "chosen": _CHOSEN[selection]}
+            yield _judged("better_than_its_graph", gains > 0, **values)
 
 
 def _better_than_baselines(results: PlanResults) -> Iterator[Finding]:
     lines, better = [], []
     for data in results.plan.datasets:
-        unlabelled = [
-            one
-            for one in results.selected
-            if not one.uses_labels and (one.cell.dataset, one.cell.rate) == (data.name, 1.0)
-        ]
-        tensors = [one for one in unlabelled if one.cell.transform != NO_TRANSFORM]
-        plain = [one for one in unlabelled if one.cell.transform == NO_TRANSFORM]
+        place = data.name, 1.0
+        cells = [one for one in results.selected if (one.cell.dataset, one.cell.rate) == place and not one.uses_labels]
+        tensors = [one for one in cells if one.cell.transform != NO_TRANSFORM]
+        plain = [one for one in cells if one.cell.transform == NO_TRANSFORM]
         if tensors and plain:
-            ours, theirs = (max(group, key=lambda one: one.mean("ACC")) for group in (tensors, plain))
-            better.append(ours.mean("ACC") > theirs.mean("ACC"))
-            lines.append(
-                f"{data.name}: {ours.cell.method} with {ours.cell.transform} {ours.mean('ACC'):.1f}, "
-                f"{theirs.cell.method} {theirs.mean('ACC'):.1f}"
-            )
+            ours, theirs = (max(group, key=attrgetter("accuracy")) for group in (tensors, plain))
+            better.append(ours.accuracy > theirs.accuracy)
+            lines.append(TEXTS["findings"]["best_of_both"].format(ours=ours, theirs=theirs))
     if lines:
-        text = (
-            f"With default settings, the best tensor method beats the best baseline on {sum(better)} of {len(lines)} "
-            f"data sets; neither uses labels, labels only decide which one is reported as best. {'; '.join(lines)}."
-        )
-        yield _judged(better, text)
+        yield _judged("better_than_baselines", better, listed="; ".join(lines))
 
 
 def _cost_of_defaults(results: PlanResults) -> Iterator[Finding]:
     defaults = [one for one in results.tensors if not one.uses_labels]
     losses = 0.0 - _gains(results, defaults, selection=ORACLE)  # not -0.0
     if len(losses):
-        yield Finding(
-            "Observed",
-            f"The defaults are {losses.mean():.1f} points of ACC below the best setting of the grid, which only the "
-            f"labels can tell, on average over {len(losses)} cells ({losses.max():.1f} at most).",
-        )
+        yield _finding("cost_of_defaults", mean=losses.mean(), most=losses.max(), n=len(losses))
 
 
 def _loss_by_shuffling(results: PlanResults) -> Iterator[Finding]:
     first, last = min(results.plan.shuffle_rates), max(results.plan.shuffle_rates)
-    for transform in results.plan.transforms if first < last else ():
-        for selection in (ORACLE, DEFAULT):
-            losses = _gains(results, _cells(results, transform.name, selection, first), rate=last)
-            if len(losses):
-                yield Finding(
-                    "Observed",
-                    f"From shuffle rate {first:g} to {last:g}, {transform.name} loses {losses.mean():.1f} points of "
-                    f"ACC on average over {len(losses)} cells, {losses.max():.1f} at most ({_CHOSEN[selection]}).",
-                )
+    for transform, selection in product(results.plan.transforms if first < last else (), (ORACLE, DEFAULT)):
+        losses = _gains(results, _cells(results, transform.name, selection, first), rate=last)
+        if len(losses):
+            values = {"mean": losses.mean(), "most": losses.max(), "n": len(losses), "chosen": _CHOSEN[selection]}
+            yield _finding("loss_by_shuffling", first=first, last=last, transform=transform.name, **values)
 
 
 def _best_value(results: PlanResults) -> Iterator[Finding]:
     """Compare which value is best in a table that varies one thing with which is best in the paper."""
     for data in results.plan.datasets if results.plan.paper in ("transform", "k_n", "k_a") else ():
-        pairs = [(one, gap) for one, gap in results.compared(ORACLE) if one.cell.dataset == data.name]
-        if len(pairs) > 1:
-            accuracies = [one.mean("ACC") for one, _ in pairs]
-            ours = pairs[int(np.argmax(accuracies))][0]
-            theirs = max((one for one, _ in pairs), key=lambda one: getattr(one.paper("ACC"), "mean", 0.0))
-            text = (
-                f"{data.name}: {ours.cell.transform} is best with an ACC of {max(accuracies):.1f}, in the paper "
-                f"{theirs.cell.transform} is; the best and the worst differ by "
-                f"{max(accuracies) - min(accuracies):.1f} points ({_CHOSEN[ORACLE]})."
-            )
-            yield Finding("Held" if theirs.mean("ACC") >= ours.mean("ACC") - 1 else "Did not hold", text)
+        cells = [one for one, _ in results.compared(ORACLE) if one.cell.dataset == data.name]
+        if len(cells) > 1:
+            ours = max(cells, key=attrgetter("accuracy"))
+            theirs = max(cells, key=lambda one: getattr(one.paper("ACC"), "mean", 0.0))
+            spread = ours.accuracy - min(one.accuracy for one in cells)
+            names = {"dataset": data.name, "ours": ours.cell.transform, "theirs": theirs.cell.transform}
+            verdict = "Held" if theirs.accuracy >= ours.accuracy - 1 else "Did not hold"
+            yield _finding("best_value", verdict, best=ours.accuracy, spread=spread, **names)
