@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from ..backend import is_sparse
-from ._dataset import Request, Samples
+from ._dataset import LABEL_NAMES, Request, Samples, encode, plain
 from ._errors import DataError
-from ._labels import LABEL_NAMES, encode, plain
 from .readers._rows import RowSource
 from .readers._values import Opaque, is_matrix
 

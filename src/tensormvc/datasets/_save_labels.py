@@ -15,7 +15,7 @@ from .._files import StrPath, is_special, writing
 from ._errors import reading, require
 from .readers._anndata import index_column, words
 from .readers._hdf5 import HDF5Reader
-from .readers._table import PARQUET
+from .readers._tables import PARQUET
 
 _TEXT = {".csv": ",", ".tsv": "\t"}
 _ANNOTATED = (".h5mu", ".h5ad")

@@ -7,9 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._dataset import Dataset, Request, by_name
+from .._dataset import LABEL_NAMES, Dataset, Request, by_name, encode, plain
 from .._errors import DataError, LayoutError
-from .._labels import LABEL_NAMES, encode, plain
 from ._align import align, take_rows
 from ._hdf5 import HDF5Reader
 from ._values import Opaque, outline, sparse_from_vectors
