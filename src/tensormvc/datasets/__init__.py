@@ -5,8 +5,7 @@ from ._describe import describe
 from ._digits import load_digits_views
 from ._errors import DataError
 from ._load import load_dataset, load_views
-from ._save import save_views
-from ._save_labels import save_labels
+from ._save import save_labels, save_views
 from ._shuffle import shuffle_samples
 from ._synthetic import make_multiview
 from .readers._rows import RowSource
