@@ -20,15 +20,15 @@ def read_h5mu(reader: HDF5Reader, request: Request) -> Dataset:
     """Return the X of each modality, samples matched by name, and a column of ``obs`` as labels."""
     root = reader.children(reader.file)
     if "mod" not in root:
-        raise DataError(f"this is not a MuData file, because it has no group 'mod'; {_outline(reader, root)}")
+        raise DataError(f"this is not a MuData file, because it has no group 'mod'; {_outline(root)}")
     modalities = reader.children(root["mod"])
     order = [name for name in words(reader.attribute(root["mod"], "mod-order")) if name in modalities]
-    names = _selected(reader, request, order or list(modalities), modalities)
+    names = _selected(request, order or list(modalities), modalities)
     matrices, ids = [], []
     for name in names:
         parts = reader.children(modalities[name])
         if "X" not in parts:
-            raise DataError(f"modality {name!r} has no X; {_outline(reader, modalities)}")
+            raise DataError(f"modality {name!r} has no X; {_outline(parts)}")
         matrices.append(_matrix(reader, parts["X"], name))
         ids.append(_index(reader, parts.get("obs"), name, matrices[-1].shape[0]))
     if not matrices:
@@ -45,10 +45,10 @@ def read_h5ad(reader: HDF5Reader, request: Request) -> Dataset:
     root = reader.children(reader.file)
     blocks = reader.children(root["obsm"]) if "obsm" in root else {}
     everything = blocks | {name: root[name] for name in ("X",) if name in root}
-    names = _selected(reader, request, list(blocks or everything), everything)
+    names = _selected(request, list(blocks or everything), everything)
     matrices = [_matrix(reader, everything[name], name) for name in names]
     if not matrices:
-        raise DataError(f"the file has neither obsm nor X; {_outline(reader, root)}")
+        raise DataError(f"the file has neither obsm nor X; {_outline(root)}")
     ids = _index(reader, root.get("obs"), "obs").astype(str)
     for name, view in zip(names, matrices, strict=True):
         if view.shape[0] != len(ids):
@@ -56,10 +56,10 @@ def read_h5ad(reader: HDF5Reader, request: Request) -> Dataset:
     return Dataset(by_name(matrices, names), _labels(reader, [root.get("obs")], ids, request.labels), ids)
 
 
-def _selected(reader: HDF5Reader, request: Request, default: list[str], available: dict[str, Any]) -> list[str]:
+def _selected(request: Request, default: list[str], available: dict[str, Any]) -> list[str]:
     for name in request.views or ():
         if name not in available:
-            raise DataError(f"views contains {name!r}, which is not in the file; {_outline(reader, available)}")
+            raise DataError(f"views contains {name!r}, which is not in the file; {_outline(available)}")
     return default if request.views is None else list(request.views)
 
 
@@ -69,28 +69,19 @@ def words(values: Any) -> list[str]:
     return [word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in texts]
 
 
-def _outline(reader: HDF5Reader, parts: dict[str, Any]) -> str:
-    return outline(
-        {
-            name: Opaque(f"{part.shape} {part.dtype}" if reader.is_dataset(part) else f"group of {', '.join(part)}")
-            for name, part in parts.items()
-        }
-    )
+def _outline(parts: dict[str, Any]) -> str:
+    return outline({name: Opaque(str(getattr(part, "shape", "a group"))) for name, part in parts.items()})
 
 
 def _matrix(reader: HDF5Reader, part: Any, name: str) -> Any:
     """Return a dense matrix as a row source, a sparse one as CSR, and a table as an array."""
     if reader.is_dataset(part):
-        if part.ndim == 1 and part.dtype.kind in "biuf":
-            return reader.read(part)[:, None]
         if part.ndim != 2 or part.dtype.kind not in "biuf":
             raise DataError(f"{name!r} is not a numeric matrix but {part.shape} {part.dtype}")
         return reader.rows(part)
     parts = reader.children(part)
     if {"data", "indices", "indptr"} <= set(parts):
-        # The second names are those of AnnData before version 0.7.
-        shape = reader.attribute(part, "shape" if "shape" in part.attrs else "h5sparse_shape")
-        kind = str(reader.attribute(part, "encoding-type" if "encoding-type" in part.attrs else "h5sparse_format"))
+        shape, kind = reader.attribute(part, "shape"), str(reader.attribute(part, "encoding-type"))
         if shape is None:
             raise DataError(f"the sparse matrix {name!r} has no shape")
         data, indices, indptr = (reader.read(parts[key]) for key in ("data", "indices", "indptr"))
@@ -132,12 +123,9 @@ def _labels(
         parts = reader.children(obs)
         known += [name for name in parts if name[:1] != "_"]
         # MuData prefixes the columns of a modality with its name and a colon.
-        rank = {
-            name: _LABEL_COLUMNS.index(key)
-            for name in parts
-            if (key := plain(name.rpartition(":")[2])) in _LABEL_COLUMNS
-        }
-        column = (wanted if wanted in parts else None) if wanted else min(rank, key=rank.__getitem__, default=None)
+        usual = {plain(name.rpartition(":")[2]): name for name in reversed(parts)}
+        candidates = [wanted] if wanted else [usual[key] for key in _LABEL_COLUMNS if key in usual]
+        column = next((name for name in candidates if name in parts), None)
         if column is None:
             continue
         values = _column(reader, parts[column], column)

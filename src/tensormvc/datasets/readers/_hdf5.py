@@ -67,10 +67,8 @@ class HDF5Reader:
             raise DataError(f"{dataset.name} is stored in other files, which are not followed")
         n_bytes = math.prod(dataset.shape or ()) * dataset.dtype.itemsize
         if n_bytes > max(_SMALL_BYTES, MAX_DEFLATE_RATIO * self.file_size):
-            raise DataError(
-                f"{dataset.name} declares the shape {dataset.shape}, {n_bytes:,} bytes, "
-                f"impossible for a file of {self.file_size:,} bytes"
-            )
+            size = f"{self.file_size:,} bytes"
+            raise DataError(f"{dataset.name} declares the shape {dataset.shape}, impossible for a file of {size}")
         return int(n_bytes)
 
     def read(self, dataset: Any) -> np.ndarray:
@@ -139,21 +137,19 @@ class HDF5Reader:
             rows, values = (self.read(parts[name]) if name in parts else np.empty(0, int) for name in ("ir", "data"))
             shape = (n_rows, indptr.size - 1)
             return sparse_from_vectors(values.astype(np.float64), rows, indptr, shape, "csc", self.budget)
-        values_by_name = {name: self._value(part, depth + 1) for name, part in parts.items()}
-        lengths = {len(value) if isinstance(value, list) else 0 for value in values_by_name.values()}
+        fields = {name: self._value(part, depth + 1) for name, part in parts.items()}
         is_array = parts and all(
-            self.is_dataset(part) and part.dtype == self.h5py.ref_dtype and "MATLAB_class" not in part.attrs
-            for part in parts.values()
+            isinstance(fields[name], list) and part.dtype == self.h5py.ref_dtype and "MATLAB_class" not in part.attrs
+            for name, part in parts.items()
         )
-        if is_array and len(lengths) == 1:  # a struct array is stored as one list of references per field
-            return [{name: value[i] for name, value in values_by_name.items()} for i in range(lengths.pop())]
-        return values_by_name
+        if is_array:  # a struct array is stored as one list of references per field
+            return [dict(zip(fields, record, strict=True)) for record in zip(*fields.values(), strict=True)]
+        return fields
 
     def _cells(self, dataset: Any, depth: int) -> list[Any]:
         self.n_cells += math.prod(dataset.shape)
         if self.n_cells > _MAX_CELLS:
             raise DataError(f"the file has more than {_MAX_CELLS:,} cells")
         # With the axes reversed, the order in the file is MATLAB's own order of the cells.
-        return [
-            self._value(self.file[ref], depth + 1) if ref else np.empty((0, 0)) for ref in self.read(dataset).ravel()
-        ]
+        refs = self.read(dataset).ravel()
+        return [self._value(self.file[ref], depth + 1) if ref else np.empty((0, 0)) for ref in refs]

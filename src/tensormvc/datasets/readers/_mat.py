@@ -70,18 +70,14 @@ def _inflate(content: bytes, order: str, budget: Budget) -> bytes:
     """Return a decompressed element, at most as long as its own tag declares and as deflate can have compressed."""
     stream = zlib.decompressobj()
     tag = stream.decompress(content, 8)
-    if len(tag) < 8:
-        raise DataError("a compressed variable is truncated")
     (size,) = struct.unpack(order + "I", tag[4:])
     if size > MAX_DEFLATE_RATIO * len(content):
         raise DataError(f"a compressed variable declares {size:,} bytes, impossible for {len(content):,} compressed")
     budget.take(size, "a compressed variable")
     body = stream.decompress(stream.unconsumed_tail, size) if size else b""
-    if len(body) < size:
-        raise DataError(f"a compressed variable declares {size:,} bytes and holds {len(body):,}")
     stream.decompress(stream.unconsumed_tail, 64)  # to the end, where the checksum is compared
-    if not stream.eof:
-        raise DataError("a compressed variable is damaged or longer than it declares")
+    if len(body) < size or not stream.eof:
+        raise DataError("a compressed variable is damaged, or shorter or longer than it declares")
     return tag + body
 
 
@@ -169,9 +165,8 @@ def _plain(value: Any, budget: Budget) -> Any:
     if isinstance(value, scipy.io.matlab.MatlabFunction | scipy.io.matlab.MatlabOpaque):
         return Opaque("function handle or object")
     if value.dtype.names:
-        records = [
-            {name: _plain(record[name], budget) for name in value.dtype.names} for record in value.ravel(order="F")
-        ]
+        names = value.dtype.names
+        records = [{name: _plain(record[name], budget) for name in names} for record in value.ravel(order="F")]
         return records[0] if len(records) == 1 else records
     if value.dtype == object:
         return [_plain(part, budget) for part in value.ravel(order="F")]
