@@ -1,7 +1,5 @@
 """Files and folders that appear complete or not at all, and replace nothing unless asked to."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -55,9 +53,7 @@ def writing(target: StrPath, *, overwrite: bool = False, folder: bool = False) -
     path = Path(os.path.realpath(target))
     check_target(target, overwrite=overwrite)
     if path.exists() and path.is_dir() != folder:
-        raise FileExistsError(
-            f"{target} is a {'file' if folder else 'folder'}, which is not replaced"
-        )
+        raise FileExistsError(f"{target} is a {'file' if folder else 'folder'}, which is not replaced")
     workplace = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         place = workplace / ("new" + path.suffix)

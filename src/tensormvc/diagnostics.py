@@ -4,8 +4,6 @@ Tensors have shape (n, d, m), samples first, on any array backend; results are N
 here and from 1 in the paper: slice 0, the paper's k = 1, is the mean over the samples under the FFT.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

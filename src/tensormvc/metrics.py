@@ -4,8 +4,6 @@ All measures are computed from the non-zero entries of the contingency table. Th
 labels or on the order of the samples, not even by rounding.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Checks for a basis or a penalty of your own."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A summary of views before they are clustered."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Four views of the handwritten digits that come with scikit-learn."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits

@@ -1,7 +1,5 @@
 """Views, labels and sample ids from files of many formats."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The HDF5 files of AnnData (.h5ad) and MuData (.h5mu)."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

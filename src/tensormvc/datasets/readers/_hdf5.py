@@ -1,10 +1,8 @@
 """HDF5 files: MATLAB's version 7.3, and any file with one dataset per view."""
 
-from __future__ import annotations
-
 import math
 import os
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -39,7 +37,7 @@ class HDF5Reader:
         self.n_cells = 0
         self.heaps_checked = False
 
-    def __enter__(self) -> HDF5Reader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:

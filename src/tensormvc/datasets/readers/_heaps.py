@@ -4,8 +4,6 @@ The library never returns from a heap whose free space has no length, and alloca
 text (`test_damaged_heap_of_texts`, `test_false_length_of_a_text`).
 """
 
-from __future__ import annotations
-
 import mmap
 import re
 import struct

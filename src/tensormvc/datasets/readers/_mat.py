@@ -1,7 +1,5 @@
 """MATLAB files up to version 7.2, read by `scipy.io.loadmat`."""
 
-from __future__ import annotations
-
 import math
 import os
 import struct

@@ -1,7 +1,5 @@
 """NumPy archives, read by `numpy.load` without unpickling anything."""
 
-from __future__ import annotations
-
 import math
 import zipfile
 from typing import Any

@@ -1,13 +1,11 @@
 """Views that stay on disk until their rows are asked for."""
 
-from __future__ import annotations
-
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import islice
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -61,7 +59,7 @@ class RowSource(ABC):
         """Memory that all rows would take."""
         return int(self.shape[0] * self.shape[1] * self.dtype.itemsize)
 
-    def take(self, rows: np.ndarray) -> RowSource:
+    def take(self, rows: np.ndarray) -> Self:
         """Return a source of these rows in this order; nothing is read yet."""
         other = copy.copy(self)
         other._rows = np.asarray(rows if self._rows is None else self._rows[rows], dtype=np.intp)
@@ -139,7 +137,7 @@ class HDF5Rows(RowSource):
         self.name, self.transposed = name, transposed
 
     @property
-    def T(self) -> HDF5Rows:
+    def T(self) -> "HDF5Rows":
         """The same dataset with rows and columns exchanged."""
         if self._rows is not None:
             raise ValueError("a selection of rows cannot be transposed on disk")

@@ -223,10 +223,8 @@ class Table:
         if types.is_boolean(kind):
             return np.dtype(np.uint8), width
         if not self._is_number(kind):
-            raise LayoutError(
-                f"column {name!r} is {kind}, not numbers: remove it, pass labels={name!r} if it holds the labels, "
-                f"on={name!r} if it names the samples, or views=[files] to choose other files"
-            )
+            remedy = f"remove it, or pass labels={name!r} if it holds labels, or on={name!r} if it names the samples"
+            raise LayoutError(f"column {name!r} is {kind}, not numbers: {remedy}")
         is_float = types.is_integer(kind) and name in self._columns_with_nulls
         return np.dtype(np.float64 if is_float else kind.to_pandas_dtype()), width
 

@@ -4,8 +4,6 @@ A value is an array, a sparse array, a `RowSource`, text, a list (a cell or a st
 `Opaque`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
