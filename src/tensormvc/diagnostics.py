@@ -486,10 +486,8 @@ def _rotations(u: _Floats, v: _Floats, groups: tuple[slice, ...]) -> list[_Float
     rotations = [u[:, group].T @ v[:, group] for group in groups]
     for group, rotation in zip(groups, rotations, strict=True):
         if np.linalg.norm(u[:, group] @ rotation - v[:, group]) > _ROTATION_TOLERANCE:
-            raise ValueError(
-                f"permuted_basis does not span the eigenspace of the basis for eigenvalues {group.start} to "
-                f"{group.stop - 1}: it must belong to the permuted graph, with rows in the order tensor[permutation]"
-            )
+            numbers, remedy = f"{group.start} to {group.stop - 1}", "its rows must be in the order tensor[permutation]"
+            raise ValueError(f"permuted_basis does not span the eigenspace of eigenvalues {numbers}: {remedy}")
     return rotations
 
 

@@ -87,10 +87,8 @@ def _codes(array: npt.NDArray[Any], name: str) -> _Integers:
 
 def _refuse_missing(missing: npt.NDArray[np.bool_], name: str) -> None:
     if missing.any():
-        raise ValueError(
-            f"{name} of shape {missing.shape} has {int(missing.sum())} missing labels (NaN or None), "
-            f"the first for sample {int(missing.argmax())}; remove these samples from y and labels"
-        )
+        count, first = int(missing.sum()), int(missing.argmax())
+        raise ValueError(f"{name} has {count} missing labels (NaN or None), the first for sample {first}; remove them")
 
 
 def _table(y: Any, labels: Any) -> _Table:

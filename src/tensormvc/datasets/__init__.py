@@ -11,15 +11,6 @@ from ._synthetic import make_multiview
 from .readers._rows import RowSource
 
 __all__ = [
-    "DataError",
-    "Dataset",
-    "RowSource",
-    "describe",
-    "load_dataset",
-    "load_digits_views",
-    "load_views",
-    "make_multiview",
-    "save_labels",
-    "save_views",
-    "shuffle_samples",
-]
+    "DataError", "Dataset", "RowSource", "describe", "load_dataset", "load_digits_views", "load_views",
+    "make_multiview", "save_labels", "save_views", "shuffle_samples",
+]  # fmt: skip

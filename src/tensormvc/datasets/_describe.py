@@ -58,14 +58,11 @@ class ViewDescription:
     def __str__(self) -> str:
         parts = [f"{self.n_features:,} features", f"{self.dtype} {self.storage}", f"{self.density:.0%} non-zero"]
         parts.append(f"{self.minimum:.4g} to {self.maximum:.4g}")
-        for count, text in (
-            (self.n_duplicates, "repeated row"),
-            (self.n_constant, "constant column"),
-            (self.n_missing, "missing row"),
-            (self.n_nonfinite, "NaN or infinite value"),
-        ):
+        counts = (self.n_duplicates, self.n_constant, self.n_missing, self.n_nonfinite)
+        things = ("repeated row", "constant column", "missing row", "NaN or infinite value")
+        for count, thing in zip(counts, things, strict=True):
             if count:
-                parts.append(f"{count:,} {text}{'s' if count > 1 else ''}")
+                parts.append(f"{count:,} {thing}{'s' if count > 1 else ''}")
         return f"view {self.name}: {', '.join(parts)}"
 
 

@@ -48,6 +48,12 @@ class MissingDataError(DataError, FileNotFoundError):
     __new__ = FileNotFoundError.__new__  # type: ignore[assignment]
 
 
+def refuse_if(condition: Any, message: str) -> None:
+    """Raise a `DataError` with this message if the condition holds: a check of what a file contains."""
+    if condition:
+        raise DataError(message)
+
+
 @contextmanager
 def reading(path: StrPath) -> Iterator[None]:
     """Turn any exception that a damaged file causes into a `DataError` that names the file.

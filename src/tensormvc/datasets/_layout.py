@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from ..backend import is_sparse
 from ._dataset import LABEL_NAMES, Request, Samples, encode, plain
-from ._errors import DataError
+from ._errors import DataError, refuse_if
 from .readers._rows import RowSource
 from .readers._values import is_matrix
 
@@ -66,8 +66,7 @@ def _matrices(value: Any) -> list[Any]:
 def _named_views(variables: dict[str, Any], names: Sequence[str]) -> list[Any]:
     matrices = []
     for name in names:
-        if name not in variables:
-            raise DataError(f"views contains {name!r}, which is not in the file")
+        refuse_if(name not in variables, f"views contains {name!r}, which is not in the file")
         value = variables[name]
         if isinstance(value, np.ndarray) and value.ndim == 1:
             value = value[:, None]
@@ -103,8 +102,7 @@ def _find_views(scope: dict[str, Any], inside: bool = False) -> list[Any]:
     others = {name: value for name, value in scope.items() if plain(name) not in LABEL_NAMES}
     nested = {name: _matrices(value) for name, value in others.items() if isinstance(value, list | dict)}
     nested = {name: group for name, group in nested.items() if len(group) > 1 and any(map(_is_wide, group))}
-    if len(nested) > 1:
-        raise DataError(f"{' and '.join(map(repr, nested))} could all be the views: pass views=[name]")
+    refuse_if(len(nested) > 1, f"{' and '.join(map(repr, nested))} could all be the views: pass views=[name]")
     if nested:
         return next(iter(nested.values()))
     return _loose_views(scope, others, inside)
@@ -226,9 +224,9 @@ def _codes_of_cell(value: list[Any]) -> NDArray[np.intp] | None:
         return encode(np.array(value))
     if all(isinstance(part, np.ndarray) and part.size == 1 and part.dtype.kind in "biuf" for part in value):
         return _codes(np.array([part.reshape(()) for part in value]))
-    vectors = [_codes(part) for part in value if not _is_empty(part)]
-    agree = all(vector is not None and np.array_equal(vector, vectors[0]) for vector in vectors)
-    return vectors[0] if vectors and agree else None
+    first, *others = [_codes(part) for part in value if not _is_empty(part)] or [None]
+    agree = first is not None and all(other is not None and np.array_equal(first, other) for other in others)
+    return first if agree else None
 
 
 def _codes_of_indicators(value: np.ndarray) -> NDArray[np.intp] | None:
@@ -263,8 +261,7 @@ def _orient(
         n_samples = _shared_length(shapes, default)
     oriented = []
     for number, (view, shape) in enumerate(zip(views, shapes, strict=True)):
-        if n_samples not in shape:
-            raise DataError(f"view {number} has the shape {shape}, but there are {n_samples} samples")
+        refuse_if(n_samples not in shape, f"view {number} has the shape {shape}, but there are {n_samples} samples")
         if shape[0] == shape[1] and default is None and not _is_symmetric(view):
             raise DataError(f"view {number} has the shape {shape}, and both lengths fit the samples; {_REMEDY}")
         oriented.append(_as_rows(view, shape[0] != n_samples))
@@ -275,10 +272,8 @@ def _shared_length(shapes: list[Shape], default: Samples | None) -> int:
     if default == "rows" and len({shape[0] for shape in shapes}) == 1:
         return shapes[0][0]
     shared = set.intersection(*(set(shape) for shape in shapes))
-    if not shared:
-        raise DataError(f"the views {_list(shapes)} share no length, so they do not describe the same samples")
-    if len(shared) > 1:
-        raise DataError(f"there are no labels, and the views {_list(shapes)} share two lengths; {_REMEDY}")
+    refuse_if(not shared, f"the views {_list(shapes)} share no length, so they do not describe the same samples")
+    refuse_if(len(shared) > 1, f"there are no labels, and the views {_list(shapes)} share two lengths; {_REMEDY}")
     return shared.pop()
 
 

@@ -26,6 +26,7 @@ _ROW_GROUP_BYTES = 8 * 2**20
 _TEXT = {".csv": ",", ".tsv": "\t"}
 _ANNOTATED = (".h5mu", ".h5ad")
 _IDS = "sample"
+_Obs = tuple[list[str], list[str]]
 
 
 def save_views(path: StrPath, views: Any, y: Any = None, *, overwrite: bool = False) -> None:
@@ -188,7 +189,7 @@ def save_labels(
 
 def check_labels_target(
     path: StrPath, source: StrPath | None, column: str, *, overwrite: bool
-) -> tuple[str, tuple[list[str], list[str]] | None]:
+) -> tuple[str, _Obs | None]:
     """Refuse a path or column that cannot be written; return the ending, and samples and columns of an ``obs``."""
     ending = ".csv" if is_special(path) else os.path.splitext(path)[1].lower()
     if ending in _ANNOTATED:
@@ -215,7 +216,7 @@ def _parquet_writer() -> tuple[Any, Any]:
     return require("pyarrow", "writing Parquet files"), require("pyarrow.parquet", "writing Parquet files")
 
 
-def _obs_of(source: StrPath, column: str, overwrite: bool) -> tuple[list[str], list[str]]:
+def _obs_of(source: StrPath, column: str, overwrite: bool) -> _Obs:
     """Return the names of the samples and of the columns in the table ``obs`` of an AnnData or MuData file."""
     with reading(source), HDF5Reader(os.fspath(source)) as reader:
         obs: Any = reader.children(reader.file).get("obs")
@@ -230,9 +231,7 @@ def _obs_of(source: StrPath, column: str, overwrite: bool) -> tuple[list[str], l
     return names, columns
 
 
-def _put_column(
-    place: Path, obs: tuple[list[str], list[str]], ids: NDArray[Any], labels: NDArray[Any], column: str
-) -> None:
+def _put_column(place: Path, obs: _Obs, ids: NDArray[Any], labels: NDArray[Any], column: str) -> None:
     """Add a categorical column to the table ``obs``, encoded as AnnData does."""
     h5py = require("h5py", "writing .h5mu and .h5ad files")
     names, columns = obs

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._dataset import LABEL_NAMES, Dataset, Request, by_name, encode, plain
-from .._errors import DataError, LayoutError
+from .._errors import DataError, LayoutError, refuse_if
 from ._align import align, take_rows
 from ._hdf5 import HDF5Reader
 from ._values import Opaque, outline, sparse_from_vectors
@@ -17,20 +17,17 @@ _LABEL_COLUMNS = (*LABEL_NAMES, "celltype", "celltypes", "cellclass", "subtype",
 def read_h5mu(reader: HDF5Reader, request: Request) -> Dataset:
     """Return the X of each modality, samples matched by name, and a column of ``obs`` as labels."""
     root = reader.children(reader.file)
-    if "mod" not in root:
-        raise DataError(f"this is not a MuData file, because it has no group 'mod'; {_outline(root)}")
+    refuse_if("mod" not in root, f"this is not a MuData file, because it has no group 'mod'; {_outline(root)}")
     modalities = reader.children(root["mod"])
     order = [name for name in words(reader.attribute(root["mod"], "mod-order")) if name in modalities]
     names = _selected(request, order or list(modalities), modalities)
     matrices, ids = [], []
     for name in names:
         parts = reader.children(modalities[name])
-        if "X" not in parts:
-            raise DataError(f"modality {name!r} has no X; {_outline(parts)}")
+        refuse_if("X" not in parts, f"modality {name!r} has no X; {_outline(parts)}")
         matrices.append(_matrix(reader, parts["X"], name))
         ids.append(_index(reader, parts.get("obs"), name, matrices[-1].shape[0]))
-    if not matrices:
-        raise DataError("the file has no modalities")
+    refuse_if(not matrices, "the file has no modalities")
     common, rows = align([f"modality {name!r}" for name in names], ids, request.join)
     matrices = [take_rows(view, picked) for view, picked in zip(matrices, rows, strict=True)]
     common = common.astype(str)
@@ -45,19 +42,16 @@ def read_h5ad(reader: HDF5Reader, request: Request) -> Dataset:
     everything = blocks | {name: root[name] for name in ("X",) if name in root}
     names = _selected(request, list(blocks or everything), everything)
     matrices = [_matrix(reader, everything[name], name) for name in names]
-    if not matrices:
-        raise DataError(f"the file has neither obsm nor X; {_outline(root)}")
+    refuse_if(not matrices, f"the file has neither obsm nor X; {_outline(root)}")
     ids = _index(reader, root.get("obs"), "obs").astype(str)
     for name, view in zip(names, matrices, strict=True):
-        if view.shape[0] != len(ids):
-            raise DataError(f"{name!r} has {view.shape[0]} rows for {len(ids)} samples")
+        refuse_if(view.shape[0] != len(ids), f"{name!r} has {view.shape[0]} rows for {len(ids)} samples")
     return Dataset(by_name(matrices, names), _labels(reader, [root.get("obs")], ids, request.labels), ids)
 
 
 def _selected(request: Request, default: list[str], available: dict[str, Any]) -> list[str]:
     for name in request.views or ():
-        if name not in available:
-            raise DataError(f"views contains {name!r}, which is not in the file; {_outline(available)}")
+        refuse_if(name not in available, f"views contains {name!r}, which is not in the file; {_outline(available)}")
     return default if request.views is None else list(request.views)
 
 
@@ -80,8 +74,7 @@ def _matrix(reader: HDF5Reader, part: Any, name: str) -> Any:
     parts = reader.children(part)
     if {"data", "indices", "indptr"} <= set(parts):
         shape, kind = reader.attribute(part, "shape"), str(reader.attribute(part, "encoding-type"))
-        if shape is None:
-            raise DataError(f"the sparse matrix {name!r} has no shape")
+        refuse_if(shape is None, f"the sparse matrix {name!r} has no shape")
         data, indices, indptr = (reader.read(parts[key]) for key in ("data", "indices", "indptr"))
         return sparse_from_vectors(data, indices, indptr, shape, "csc" if "csc" in kind else "csr", reader.budget)
     columns = [parts[column] for column in words(reader.attribute(part, "column-order")) if column in parts]
@@ -92,21 +85,18 @@ def _matrix(reader: HDF5Reader, part: Any, name: str) -> Any:
 
 def index_column(reader: HDF5Reader, obs: Any, name: str) -> Any:
     """Return the dataset in a table ``obs`` that names its samples."""
-    if obs is None:
-        raise DataError(f"{name!r} has no table obs")
+    refuse_if(obs is None, f"{name!r} has no table obs")
     if reader.is_dataset(obs):
         raise DataError(f"{name!r} was written by AnnData before version 0.7: read and write it with a newer version")
     parts = reader.children(obs)
     key = "_index" if "_index" in parts else str(reader.attribute(obs, "_index"))
-    if key not in parts or not reader.is_dataset(parts[key]):
-        raise DataError(f"the obs of {name!r} has no index")
+    refuse_if(key not in parts or not reader.is_dataset(parts[key]), f"the obs of {name!r} has no index")
     return parts[key]
 
 
 def _index(reader: HDF5Reader, obs: Any, name: str, n_samples: int | None = None) -> np.ndarray:
     ids = reader.text(index_column(reader, obs, name))
-    if n_samples is not None and len(ids) != n_samples:
-        raise DataError(f"{name!r} has {len(ids)} names for {n_samples} samples")
+    refuse_if(n_samples is not None and len(ids) != n_samples, f"{name!r} has {len(ids)} names for {n_samples} samples")
     return ids
 
 

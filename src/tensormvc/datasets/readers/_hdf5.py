@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError, require
+from .._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError, refuse_if, require
 from ._heaps import check_heaps, check_lengths
 from ._rows import HDF5Rows
 from ._values import Opaque, sparse_from_vectors
@@ -77,8 +77,7 @@ class HDF5Reader:
     def text(self, dataset: Any) -> np.ndarray:
         """Return a dataset of strings, or of numbers, as a one-dimensional array."""
         if self.h5py.check_string_dtype(dataset.dtype) is None:
-            if dataset.dtype.kind not in "biuf":
-                raise DataError(f"{dataset.name} holds neither numbers nor text")
+            refuse_if(dataset.dtype.kind not in "biuf", f"{dataset.name} holds neither numbers nor text")
             return self.read(dataset).ravel()
         self.budget.take(max(64 * math.prod(dataset.shape), self.check(dataset)), dataset.name)
         if dataset.dtype.kind == "O":
@@ -106,8 +105,7 @@ class HDF5Reader:
         return HDF5Rows(self.path, dataset.name, shape, dataset.dtype, transposed)
 
     def _value(self, part: Any, depth: int) -> Any:
-        if depth > MAX_DEPTH:
-            raise DataError(f"cells or groups are nested more than {MAX_DEPTH} deep")
+        refuse_if(depth > MAX_DEPTH, f"cells or groups are nested more than {MAX_DEPTH} deep")
         kind = self.attribute(part, "MATLAB_class")
         if not self.is_dataset(part):
             return self._group(part, depth)
@@ -146,8 +144,7 @@ class HDF5Reader:
 
     def _cells(self, dataset: Any, depth: int) -> list[Any]:
         self.n_cells += math.prod(dataset.shape)
-        if self.n_cells > _MAX_CELLS:
-            raise DataError(f"the file has more than {_MAX_CELLS:,} cells")
+        refuse_if(self.n_cells > _MAX_CELLS, f"the file has more than {_MAX_CELLS:,} cells")
         # With the axes reversed, the order in the file is MATLAB's own order of the cells.
         refs = self.read(dataset).ravel()
         return [self._value(self.file[ref], depth + 1) if ref else np.empty((0, 0)) for ref in refs]

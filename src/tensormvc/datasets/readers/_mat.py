@@ -11,7 +11,7 @@ import numpy as np
 import scipy.io
 
 from ...backend import is_sparse
-from .._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError
+from .._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError, refuse_if
 from ._values import Opaque, checked_sparse
 
 _HEADER_BYTES = 128
@@ -34,8 +34,7 @@ def read_mat(path: str) -> dict[str, Any]:
     budget.take(size, "the file")
     with open(path, "rb") as stream:
         header = stream.read(_HEADER_BYTES)
-        if len(header) < 20:
-            raise DataError(f"the file is truncated after {len(header)} bytes")
+        refuse_if(len(header) < 20, f"the file is truncated after {len(header)} bytes")
         if 0 in header[:4]:
             return _load(header + stream.read(), budget)
         order = {b"IM": "<", b"MI": ">"}.get(header[126:])
@@ -93,8 +92,7 @@ class _Walk:
 
     def tag(self) -> tuple[int, int]:
         """Return the two numbers of the next tag."""
-        if len(self.content) - self.position < 8:
-            raise DataError("a variable is truncated")
+        refuse_if(len(self.content) - self.position < 8, "a variable is truncated")
         kind, n_bytes = struct.unpack_from(self.order + "II", self.content, self.position)
         self.position += 8
         return kind, n_bytes

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from ...backend import check_memory
-from .._errors import DataError, reading, require
+from .._errors import DataError, reading, refuse_if, require
 
 # Rows are read in blocks of about this many bytes.
 _BLOCK_BYTES = 4 * 2**20
@@ -181,8 +181,7 @@ class ParquetRows(RowSource):
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         ends = np.cumsum(sizes)
         group = int(np.searchsorted(ends, row, side="right"))
-        if group == len(sizes):
-            raise DataError(f"row {row} is not in the file: the file has changed or is damaged")
+        refuse_if(group == len(sizes), f"row {row} is not in the file: the file has changed or is damaged")
         first, row_bytes = int(ends[group]) - sizes[group], self.shape[1] * self.dtype.itemsize
         length = max(1, _WINDOW_BYTES // row_bytes)
         number = (row - first) // length
@@ -194,8 +193,7 @@ class ParquetRows(RowSource):
             names, width = list(self.columns[i : i + step]), sum(self.widths[i : i + step])
             batches = self._open.iter_batches(length, row_groups=[group], columns=names, use_threads=False)
             batch = next(islice(batches, number, None), ())
-            if len(batch) != len(window):
-                raise DataError("a row group has fewer rows than it declares")
+            refuse_if(len(batch) != len(window), "a row group has fewer rows than it declares")
             window[:, left : left + width] = batch_values(batch, names, self.dtype)
             left += width
         return first + number * length, window
@@ -209,8 +207,7 @@ def batch_values(batch: Any, names: Any, dtype: Any) -> np.ndarray:
 def _column_values(column: Any) -> np.ndarray:
     if hasattr(column, "flatten") and hasattr(column.type, "value_type"):
         lengths = require("pyarrow.compute", "reading Parquet files").list_value_length(column).unique()
-        if len(lengths) != 1 or lengths.null_count:
-            raise DataError("a column of lists has lists of different lengths")
+        refuse_if(len(lengths) != 1 or lengths.null_count, "a column of lists has lists of different lengths")
         column = column.flatten()
         return np.asarray(column.to_numpy(zero_copy_only=False)).reshape(-1, lengths[0].as_py())
     return np.asarray(column.to_numpy(zero_copy_only=False)).reshape(-1, 1)

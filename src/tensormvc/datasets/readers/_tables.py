@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._dataset import LABEL_NAMES, Dataset, Request, by_name, encode, plain
-from .._errors import Budget, DataError, LayoutError, reading, require
+from .._errors import Budget, DataError, LayoutError, reading, refuse_if, require
 from ._align import align, take_rows
 from ._rows import ParquetRows, batch_values
 
@@ -37,10 +37,8 @@ def read_tables(path: str, request: Request) -> Dataset:
     view_names = [name for name in files if name not in label_files] if views is None else list(views)
     listed = ", ".join(file.name for file in files.values())
     for name in view_names:
-        if name not in files:
-            raise DataError(f"views contains {name!r}, but the files are {listed}")
-    if not view_names:
-        raise DataError(f"there are no views, only the labels {listed}")
+        refuse_if(name not in files, f"views contains {name!r}, but the files are {listed}")
+    refuse_if(not view_names, f"there are no views, only the labels {listed}")
     budget, tables = Budget(), []
     for name in [*view_names, *(label_files if labels is not False else ())]:
         with reading(files[name]):
@@ -113,10 +111,8 @@ def _labels(tables: list[tuple["Table", np.ndarray | None]], wanted: Any) -> NDA
 
 
 def _outline(tables: list["Table"]) -> str:
-    shown = []
-    for table in tables:
-        names = ", ".join(table.schema.names[:5]) + (", …" if len(table.schema.names) > 5 else "")
-        shown.append(f"{table.path.name}: {table.n_rows, len(table.schema.names)} with columns {names}")
+    columns = {table: table.schema.names for table in tables}
+    shown = (f"{t.path.name}: {t.n_rows, len(c)}, first columns {', '.join(c[:5])}" for t, c in columns.items())
     return "there are " + "; ".join(shown)
 
 
@@ -147,8 +143,7 @@ class Table:
             self.schema, self.n_rows = self.table.schema, int(self.table.num_rows)
         if len(set(self.schema.names)) < len(self.schema.names):
             raise DataError("two columns have the same name: rename one of them")
-        if not self.n_rows or not self.schema.names:
-            raise DataError("it has no rows")
+        refuse_if(not self.n_rows or not self.schema.names, "it has no rows")
         self.id_column = self._find_ids(on)
 
     def _parquet(self) -> Any:
@@ -201,8 +196,7 @@ class Table:
     def features(self, without: set[str | None]) -> Any:
         """Return the columns that are neither ids nor in `without`, as an array or, from Parquet, a row source."""
         names = tuple(name for name in self.schema.names if name != self.id_column and name not in without)
-        if not names:
-            raise DataError("it has no columns of numbers")
+        refuse_if(not names, "it has no columns of numbers")
         types, widths = zip(*(self._number_type(name) for name in names), strict=True)
         dtype = np.result_type(*types)
         if self.table is None:
@@ -244,8 +238,7 @@ def _read_csv(path: Path, budget: Budget) -> Any:
     budget.take(4 * path.stat().st_size, "the text")
     with open(path, encoding="utf-8-sig", newline="") as stream:
         head = stream.readline(2**24)
-    if not head.strip():
-        raise DataError("it is empty")
+    refuse_if(not head.strip(), "it is empty")
     delimiter = max("\t;,", key=head.count)
     names = next(csv.reader([head], delimiter=delimiter))
     try:
