@@ -87,8 +87,8 @@ def _codes(array: npt.NDArray[Any], name: str) -> _Integers:
 
 def _refuse_missing(missing: npt.NDArray[np.bool_], name: str) -> None:
     if missing.any():
-        count, first = int(missing.sum()), int(missing.argmax())
-        raise ValueError(f"{name} has {count} missing labels (NaN or None), the first for sample {first}; remove them")
+        count = f"{int(missing.sum())} missing labels (NaN or None), the first for sample {int(missing.argmax())}"
+        raise ValueError(f"{name} of shape {missing.shape} has {count}; remove these samples from y and labels")
 
 
 def _table(y: Any, labels: Any) -> _Table:
