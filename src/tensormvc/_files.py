@@ -1,7 +1,5 @@
 """Files and folders that appear complete or not at all, and replace nothing unless asked to."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -12,9 +10,6 @@ from os import PathLike
 from pathlib import Path
 
 StrPath = str | PathLike[str]
-
-# Errors of file systems without hard links.
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 def check_target(target: StrPath, *, overwrite: bool = False, make_folder: bool = False) -> None:
@@ -58,8 +53,7 @@ def writing(target: StrPath, *, overwrite: bool = False, folder: bool = False) -
     path = Path(os.path.realpath(target))
     check_target(target, overwrite=overwrite)
     if path.exists() and path.is_dir() != folder:
-        kinds = ("file", "folder") if folder else ("folder", "file")
-        raise FileExistsError(f"{target} is a {kinds[0]}, which is not replaced by a {kinds[1]}")
+        raise FileExistsError(f"{target} is a {'file' if folder else 'folder'}, which is not replaced")
     workplace = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         place = workplace / ("new" + path.suffix)
@@ -69,7 +63,10 @@ def writing(target: StrPath, *, overwrite: bool = False, folder: bool = False) -
         for file in place.iterdir() if folder else [place]:
             _sync(file)  # a full disk may show only now
         try:
-            _move(place, path, workplace / "old", overwrite, folder)
+            if folder:
+                _move_folder(place, path, workplace / "old", overwrite)
+            else:
+                _move_file(place, path, overwrite)
         except FileExistsError as error:
             raise FileExistsError(f"{target} exists already: another program has just written it") from error
         with suppress(OSError):  # some systems cannot synchronise a folder
@@ -83,19 +80,16 @@ def is_special(path: StrPath) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
-def _move(place: Path, path: Path, old: Path, overwrite: bool, folder: bool) -> None:
-    if folder:
-        _move_folder(place, path, old, overwrite)
-    elif overwrite:
-        os.replace(place, path)
-    else:
+def _move_file(place: Path, path: Path, overwrite: bool) -> None:
+    if not overwrite:
         try:
-            os.link(place, path)
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
+            return os.link(place, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            os.replace(place, path)
+    os.replace(place, path)
+    return None
 
 
 def _move_folder(place: Path, path: Path, old: Path, overwrite: bool) -> None:

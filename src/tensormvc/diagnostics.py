@@ -4,8 +4,6 @@ Tensors have shape (n, d, m), samples first, on any array backend; results are N
 here and from 1 in the paper: slice 0, the paper's k = 1, is the mean over the samples under the FFT.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -21,19 +19,10 @@ from .shrinkage import shrink_slices
 from .views import Views, as_float64, as_views
 
 __all__ = [
-    "EquivarianceError",
-    "FrequencyBound",
-    "Multiplicities",
-    "circular_total_variation",
-    "cumulative_energy_ratio",
-    "equivariance_error",
-    "frequency_bound",
-    "lipschitz_constants",
-    "low_frequency_share",
-    "similarity_tensor",
-    "slice_energies",
-    "spectrum_multiplicities",
-]
+    "EquivarianceError", "FrequencyBound", "Multiplicities", "circular_total_variation", "cumulative_energy_ratio",
+    "equivariance_error", "frequency_bound", "lipschitz_constants", "low_frequency_share", "similarity_tensor",
+    "slice_energies", "spectrum_multiplicities",
+]  # fmt: skip
 
 _Floats = NDArray[np.float64]
 
@@ -185,9 +174,7 @@ def frequency_bound(tensor: Any) -> FrequencyBound:
     tensor = as_real_array(tensor, "tensor", 3)
     n = tensor.shape[0]
     if n < 2:
-        raise ValueError(
-            f"tensor has shape {tuple(tensor.shape)}; a frequency besides the mean needs at least 2 samples"
-        )
+        raise ValueError(f"tensor has shape {tuple(tensor.shape)}; at least 2 samples are needed for a bound")
     variation = circular_total_variation(tensor)
     k = np.arange(2, n + 1)
     magnitude = _all_frequencies(np.sqrt(_energies(rfft(tensor))), n)[1:]
@@ -227,10 +214,8 @@ def slice_energies(tensor: Any, basis: Any) -> _Floats:
         return energies
     n = round(float(weights.sum()))
     if len(energies) != n // 2 + 1:
-        raise ValueError(
-            f"{basis!r} returns {len(energies)} slices with weights that sum to {n}: expected all {n} slices, or the "
-            f"first {n // 2 + 1} with weight 2 for slices that also represent their conjugates"
-        )
+        expected = f"all {n} slices, or the first {n // 2 + 1} with weight 2 for those that have a conjugate"
+        raise ValueError(f"{basis!r} returns {len(energies)} slices with weights that sum to {n}: expected {expected}")
     return _all_frequencies(energies, n)
 
 
@@ -488,29 +473,21 @@ def equivariance_error(
             repeated += energy
             tight += energy * min(1.0, float(np.linalg.norm(rotation - np.eye(len(rotation)), 2)) ** 2)
     difference = _shrunk(tensor[order], v, penalty, threshold) - _shrunk(tensor, u, penalty, threshold)[order]
-    return EquivarianceError(
-        error=float(np.linalg.norm(difference)),
-        tight_bound=_times(2 * lipschitz, tight**0.5),
-        loose_bound=_times(2 * lipschitz, repeated**0.5),
-        repeated_energy=repeated,
-        lipschitz=lipschitz,
-    )
+    # No repeated energy means no error, even if the constant is infinite.
+    tight, loose = (2 * lipschitz * energy**0.5 if energy > 0 else 0.0 for energy in (tight, repeated))
+    return EquivarianceError(float(np.linalg.norm(difference)), tight, loose, repeated, lipschitz)
 
 
 def _rotations(u: _Floats, v: _Floats, groups: tuple[slice, ...]) -> list[_Floats]:
     """Return the rotation of v against u within every eigenspace; an error if v spans other spaces."""
     n_eigenvalues = groups[-1].stop if groups else 0
     if not groups or not u.shape == v.shape == (len(u), n_eigenvalues):
-        raise ValueError(
-            f"basis of shape {u.shape}, permuted_basis of shape {v.shape} and {n_eigenvalues} eigenvalues do not match"
-        )
+        raise ValueError(f"basis {u.shape}, permuted_basis {v.shape} and {n_eigenvalues} eigenvalues do not match")
     rotations = [u[:, group].T @ v[:, group] for group in groups]
     for group, rotation in zip(groups, rotations, strict=True):
         if np.linalg.norm(u[:, group] @ rotation - v[:, group]) > _ROTATION_TOLERANCE:
-            raise ValueError(
-                f"permuted_basis does not span the eigenspace of the basis for eigenvalues {group.start} to "
-                f"{group.stop - 1}: it must belong to the permuted graph, with rows in the order tensor[permutation]"
-            )
+            numbers, remedy = f"{group.start} to {group.stop - 1}", "its rows must be in the order tensor[permutation]"
+            raise ValueError(f"permuted_basis does not span the eigenspace of eigenvalues {numbers}: {remedy}")
     return rotations
 
 
@@ -538,11 +515,6 @@ def lipschitz_constants(threshold: float) -> dict[str, float]:
     (1.0, 2.0, inf)
     """
     return {name: float(penalty().lipschitz(threshold)) for name, penalty in _NAMES.items()}
-
-
-def _times(factor: float, amount: float) -> float:
-    """Return the product, with 0 · ∞ = 0."""
-    return factor * amount if amount > 0 else 0.0
 
 
 def _dense(matrix: Any) -> Any:

@@ -4,8 +4,6 @@ All measures are computed from the non-zero entries of the contingency table. Th
 labels or on the order of the samples, not even by rounding.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,23 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite_matching
 
 __all__ = [
-    "ari",
-    "clustering_accuracy",
-    "clustering_report",
-    "nmi",
-    "pairwise_f_score",
-    "pairwise_precision_recall",
-    "purity",
-]
+    "ari", "clustering_accuracy", "clustering_report", "nmi", "pairwise_f_score", "pairwise_precision_recall", "purity",
+]  # fmt: skip
 
 _Integers = npt.NDArray[np.int64]
-
-# Larger contingency tables are matched as sparse matrices.
-_MAX_DENSE_ENTRIES = 10**6
 
 _AVERAGES: dict[str, Callable[[float, float], float]] = {
     "arithmetic": lambda a, b: (a + b) / 2,
@@ -99,10 +87,8 @@ def label_codes(array: npt.NDArray[Any], name: str) -> _Integers:
 
 def _refuse_missing(missing: npt.NDArray[np.bool_], name: str) -> None:
     if missing.any():
-        raise ValueError(
-            f"{name} of shape {missing.shape} has {int(missing.sum())} missing labels (NaN or None), "
-            f"the first for sample {int(missing.argmax())}; remove these samples from y and labels"
-        )
+        count = f"{int(missing.sum())} missing labels (NaN or None), the first for sample {int(missing.argmax())}"
+        raise ValueError(f"{name} of shape {missing.shape} has {count}; remove these samples from y and labels")
 
 
 def _table(y: Any, labels: Any) -> _Table:
@@ -119,28 +105,18 @@ def _table(y: Any, labels: Any) -> _Table:
 
 def _match(rows: _Integers, columns: _Integers, counts: _Integers) -> int:
     """Return the largest sum of counts with at most one in each row and each column."""
-    row_names, rows = np.unique(rows, return_inverse=True)
-    column_names, columns = np.unique(columns, return_inverse=True)
-    if row_names.size > column_names.size:
-        rows, columns, row_names, column_names = columns, rows, column_names, row_names
-    shape = (row_names.size, column_names.size)
-    if shape[0] * shape[1] <= _MAX_DENSE_ENTRIES:
-        dense = np.zeros(shape, dtype=np.int64)
-        dense[rows, columns] = counts
-        return int(dense[linear_sum_assignment(dense, maximize=True)].sum())
-    # The sparse matching must match every row, so that each gets a column of its own to be matched with for nothing. It
-    # takes a weight of 0 for a missing edge, so that all weights are increased by 1.
-    alone = np.arange(shape[0])
-    weights = sp.csr_array(
-        (
-            np.concatenate([counts + 1, np.ones_like(alone)]).astype(np.float64),
-            (np.concatenate([rows, alone]), np.concatenate([columns, shape[1] + alone])),
-        ),
-        shape=(shape[0], shape[1] + shape[0]),
-    )
+    rows, columns = (np.unique(numbers, return_inverse=True)[1] for numbers in (rows, columns))
+    if rows.max() > columns.max():
+        rows, columns = columns, rows
+    n_rows, n_columns = int(rows.max()) + 1, int(columns.max()) + 1
+    # The matching must match every row, so each row gets a column of its own to be matched with for nothing. A weight
+    # of 0 would be a missing edge, so all weights are increased by 1.
+    alone = np.arange(n_rows)
+    values = np.concatenate([counts + 1.0, np.ones(n_rows)])
     # Older versions of SciPy accept 32-bit indices only.
-    weights.indices, weights.indptr = weights.indices.astype(np.int32), weights.indptr.astype(np.int32)
-    return int(weights[min_weight_full_bipartite_matching(weights, maximize=True)].sum()) - shape[0]
+    ends = (np.concatenate(pair).astype(np.int32) for pair in ((rows, alone), (columns, n_columns + alone)))
+    weights = sp.csr_array((values, tuple(ends)), shape=(n_rows, n_columns + n_rows))
+    return int(weights[min_weight_full_bipartite_matching(weights, maximize=True)].sum()) - n_rows
 
 
 def _accuracy(table: _Table) -> float:
@@ -393,10 +369,5 @@ def clustering_report(y: Any, labels: Any) -> dict[str, float]:
     {'ACC': 0.75, 'NMI': 0.8, 'Purity': 1.0, 'F-score': 0.6667, 'ARI': 0.5714}
     """
     table = _table(y, labels)
-    return {
-        "ACC": _accuracy(table),
-        "NMI": _nmi(table),
-        "Purity": _purity(table),
-        "F-score": _f_score(table),
-        "ARI": _ari(table),
-    }
+    measures = {"ACC": _accuracy, "NMI": _nmi, "Purity": _purity, "F-score": _f_score, "ARI": _ari}
+    return {name: measure(table) for name, measure in measures.items()}

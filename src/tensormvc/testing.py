@@ -1,7 +1,5 @@
 """Checks for a basis or a penalty of your own."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -78,10 +76,8 @@ def _check_fit(prototype: Any, views: list[NDArray[Any]]) -> Any:
     again = _fresh(prototype).fit(views, n_clusters=2, random_state=0, sample_graph=None)
     _fresh(prototype).fit(as_views(views), n_clusters=2, random_state=0)  # the form in which the methods pass views
     tensor = np.random.default_rng(1).normal(size=(len(views[0]), 4, len(views))).astype(views[0].dtype)
-    _require(
-        np.array_equal(fitted.forward(tensor), again.forward(tensor)),
-        "two fits to the same views with the same random_state give different transforms",
-    )
+    is_same = np.array_equal(fitted.forward(tensor), again.forward(tensor))
+    _require(is_same, "two fits to the same views with the same random_state give different transforms")
     return fitted
 
 
@@ -97,13 +93,11 @@ def _check_transform(basis: Any, rng: np.random.Generator, shape: tuple[int, ...
 
     weights = np.asarray(basis.slice_weights_)
     _require(
-        weights.shape == (slices.shape[0],),
-        what + f"slice_weights_ has shape {weights.shape} for {slices.shape[0]} slices",
+        weights.shape == slices.shape[:1], what + f"slice_weights_ has shape {weights.shape}, not ({len(slices)},)"
     )
     _require(bool(np.isin(weights, (1, 2)).all()), what + "slice_weights_ has values other than 1 and 2")
 
-    precision = np.finfo(slices.dtype).dtype
-    _require(precision == dtype, what + f"forward returns {slices.dtype}")
+    _require(np.finfo(slices.dtype).dtype == dtype, what + f"forward returns {slices.dtype}")
     kept = slices.copy()
     back = basis.inverse(slices)
     _require(np.array_equal(slices, kept), what + "inverse changes its input")
@@ -124,11 +118,9 @@ def _check_transform(basis: Any, rng: np.random.Generator, shape: tuple[int, ...
         slice_energy = np.sum(np.abs(basis.forward(tensor)) ** 2, axis=(1, 2), dtype=np.float64)
         return float(weights @ slice_energy / np.sum(np.square(tensor, dtype=np.float64)))
 
-    ratios = [energy_ratio(back), energy_ratio(basis.inverse(basis.forward(b)))]
-    _require(
-        abs(ratios[0] - ratios[1]) <= tol * ratios[0],
-        what + f"energy is not kept up to a constant factor: {ratios[0]} and {ratios[1]} for two tensors",
-    )
+    first, second = energy_ratio(back), energy_ratio(basis.inverse(basis.forward(b)))
+    constant = abs(first - second) <= tol * first
+    _require(constant, what + f"energy is not kept up to a constant factor: {first} and {second} for two tensors")
 
 
 def check_penalty(penalty: Any) -> None:

@@ -85,7 +85,7 @@ def cluster(
 def _check_labels(source: Source, output: str | None, column: str, as_json: bool, force: bool) -> Path | None:
     """Return where the labels go (None: standard output), or refuse it before anything is computed."""
     from ..datasets import DataError
-    from ..datasets._save_labels import check_labels_target
+    from ..datasets._save import check_labels_target
 
     if output is None:
         raise usage_error("pass -o labels.csv, the file for the labels, or -o - for standard output")
@@ -118,7 +118,7 @@ def _check_report(report: Path | None, orders: int | None, force: bool) -> None:
 def _write_labels(target: Path | None, file: Path, data: Dataset, labels: Any, column: str, force: bool) -> None:
     import numpy as np
 
-    from ..datasets import _save_labels as saving
+    from ..datasets import _save as saving
 
     with writing_output(target or "standard output"):
         if target is None:

@@ -1,7 +1,6 @@
-"""What a caller asks of a file, and what comes out: named views, labels and sample ids."""
+"""What a caller asks of a file, and what comes out: named views, labels as integer codes, and sample ids."""
 
-from __future__ import annotations
-
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,8 +8,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ._errors import DataError
+
 Samples = Literal["rows", "columns"]
 Join = Literal["inner", "outer"]
+
+# In order of preference; compared by `plain`.
+LABEL_NAMES = (
+    "truelabel", "truelabels", "truth", "groundtruth", "gt", "gts", "gnd", "label", "labels", "y", "ytrue", "ys",
+    "class", "classes", "classlabel", "classlabels", "classid", "cls", "target", "targets", "gtlabel", "labeltrue",
+    "truey", "trueclass", "category", "categories", "lab", "lbl", "lbls", "gtlabels",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,3 +68,21 @@ def by_name(views: Sequence[Any], names: Sequence[str] | None = None) -> dict[st
     if names is None or len(set(names)) != len(views):
         names = [f"view {number}" for number in range(len(views))]
     return dict(zip(names, views, strict=True))
+
+
+def plain(name: str) -> str:
+    """Return a name as names are compared: without case, underscores, dots, spaces and hyphens."""
+    return re.sub(r"[\W_]+", "", name).lower()
+
+
+def encode(values: Any, what: str = "the labels") -> NDArray[np.intp]:
+    """Return labels, integers or text, as codes 0, 1, … in the order of their sorted values."""
+    values = np.asarray(values)
+    if values.dtype.kind == "f":
+        if not np.all(np.isfinite(values)):
+            raise DataError(f"{what} contain NaN or infinity: remove those samples, or pass labels=False")
+        if np.any(values != np.round(values)):
+            raise DataError(f"{what} are not integers: pass labels=NAME to choose others, or labels=False")
+    elif values.dtype.kind not in "biuUS":
+        raise DataError(f"{what} have the type {values.dtype}: expected integers or text")
+    return np.unique(values, return_inverse=True)[1].astype(np.intp).reshape(-1)

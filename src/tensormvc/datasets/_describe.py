@@ -1,7 +1,5 @@
 """A summary of views before they are clustered."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..backend import is_sparse
 from ..views import mix, row_hashes
-from ._inputs import as_matrix, as_named_views, common_length
+from ._inputs import as_matrices, common_length
 from .readers._rows import RowSource
 
 _BLOCK_VALUES = 2**20
@@ -60,14 +58,11 @@ class ViewDescription:
     def __str__(self) -> str:
         parts = [f"{self.n_features:,} features", f"{self.dtype} {self.storage}", f"{self.density:.0%} non-zero"]
         parts.append(f"{self.minimum:.4g} to {self.maximum:.4g}")
-        for count, text in (
-            (self.n_duplicates, "repeated row"),
-            (self.n_constant, "constant column"),
-            (self.n_missing, "missing row"),
-            (self.n_nonfinite, "NaN or infinite value"),
-        ):
+        counts = (self.n_duplicates, self.n_constant, self.n_missing, self.n_nonfinite)
+        things = ("repeated row", "constant column", "missing row", "NaN or infinite value")
+        for count, thing in zip(counts, things, strict=True):
             if count:
-                parts.append(f"{count:,} {text}{'s' if count > 1 else ''}")
+                parts.append(f"{count:,} {thing}{'s' if count > 1 else ''}")
         return f"view {self.name}: {', '.join(parts)}"
 
 
@@ -137,11 +132,11 @@ def describe(views: Any, y: Any = None) -> Description:
     1,797 samples, 1 view, 10 classes of 174 to 183, sorted by class: shuffle first
     view 0: 64 features, float64 dense, 51% non-zero, 0 to 16, 3 constant columns
     """
-    named = {str(name): _checked(view) for name, view in as_named_views(views).items()}
+    named = as_matrices(views)
     n_samples = common_length(named, y)
     summaries, hashes = [], np.zeros(n_samples, np.int64)
     for number, (name, view) in enumerate(named.items()):
-        summary, view_hashes = _describe_view(name, view)
+        summary, view_hashes = _describe_view(str(name), view)
         summaries.append(summary)
         hashes += mix(view_hashes + (number + 1))
     counts, in_order = None, None
@@ -150,15 +145,6 @@ def describe(views: Any, y: Any = None) -> Description:
         counts = dict(zip(labels.tolist(), sizes.tolist(), strict=True))
         in_order = bool(np.sum(codes[1:] != codes[:-1]) == len(labels) - 1)
     return Description(n_samples, tuple(summaries), _n_repeated(hashes), counts, in_order)
-
-
-def _checked(view: Any) -> Any:
-    view = as_matrix(view)
-    if len(view.shape) != 2 or 0 in view.shape:
-        raise ValueError(f"a view has the shape {tuple(view.shape)}; it must have two dimensions and not be empty")
-    if view.dtype.kind not in "biuf":
-        raise TypeError(f"a view has the type {view.dtype}, which is not real numbers")
-    return view
 
 
 def _blocks(view: Any) -> Iterator[tuple[int, NDArray[np.float64]]]:

@@ -1,7 +1,5 @@
 """Four views of the handwritten digits that come with scikit-learn."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
@@ -40,8 +38,7 @@ def load_digits_views(
     """
     digits = load_digits()
     total = len(digits.target)
-    if n_samples is None:
-        n_samples = total
+    n_samples = total if n_samples is None else n_samples
     if not 1 <= n_samples <= total:
         raise ValueError(f"n_samples must be between 1 and {total}, got {n_samples!r}")
     images: NDArray[np.float64] = np.asarray(digits.images[:n_samples], dtype=np.float64)
@@ -49,13 +46,8 @@ def load_digits_views(
     if class_sorted:
         order = np.argsort(y, kind="stable")
         images, y = images[order], y[order]
-    views = [
-        images.reshape(n_samples, -1).copy(),
-        _gradient_histograms(images),
-        _fourier_magnitudes(images),
-        _projections(images),
-    ]
-    return views, y
+    pixels, magnitudes = images.reshape(n_samples, -1).copy(), np.abs(np.fft.rfft2(images)).reshape(n_samples, -1)
+    return [pixels, _gradient_histograms(images), magnitudes, _projections(images)], y
 
 
 def _gradient_histograms(images: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -67,10 +59,6 @@ def _gradient_histograms(images: NDArray[np.float64]) -> NDArray[np.float64]:
     weights = length[..., None] * (bins[..., None] == np.arange(n_bins))
     quadrants = weights.reshape(len(images), 2, 4, 2, 4, n_bins)
     return np.asarray(quadrants.sum(axis=(2, 4)).reshape(len(images), -1))
-
-
-def _fourier_magnitudes(images: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(np.abs(np.fft.rfft2(images)).reshape(len(images), -1))
 
 
 def _projections(images: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,7 +1,5 @@
 """Errors of the loaders, and the memory limit that is checked before anything is allocated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -50,6 +48,12 @@ class MissingDataError(DataError, FileNotFoundError):
     __new__ = FileNotFoundError.__new__  # type: ignore[assignment]
 
 
+def refuse_if(condition: Any, message: str) -> None:
+    """Raise a `DataError` with this message if the condition holds: a check of what a file contains."""
+    if condition:
+        raise DataError(message)
+
+
 @contextmanager
 def reading(path: StrPath) -> Iterator[None]:
     """Turn any exception that a damaged file causes into a `DataError` that names the file.
@@ -84,10 +88,8 @@ class Budget:
         """Count `n_bytes` for `what`, or raise a `DataError` if the file would then exceed the limit."""
         self.taken += n_bytes
         if n_bytes < 0 or self.taken > self.limit:
-            raise DataError(
-                f"{what} declares {n_bytes:,} bytes, which brings the file to {self.taken:,}, "
-                f"but the limit is half of the available memory ({self.limit:,} bytes)"
-            )
+            limit = f"half of the available memory ({self.limit:,} bytes)"
+            raise DataError(f"{what} declares {n_bytes:,} bytes: the file would take {self.taken:,}, more than {limit}")
 
 
 def require(module: str, what: str, extra: str = "io") -> Any:

@@ -1,7 +1,5 @@
 """Views that a caller passes in memory: a list, a dict or one array."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,11 +14,11 @@ def is_several(views: Any) -> bool:
     """Whether the object is a list, tuple or dict of views, rather than one array written as lists."""
     if isinstance(views, Mapping):
         return True
-    return isinstance(views, list | tuple) and all(_ndim(view) == 2 for view in views)
+    return isinstance(views, list | tuple) and all(len(_as_array(view).shape) == 2 for view in views)
 
 
-def _ndim(view: Any) -> int:
-    return len(view.shape) if hasattr(view, "shape") else np.ndim(view)
+def _as_array(view: Any) -> Any:
+    return view if hasattr(view, "shape") else np.asarray(view)
 
 
 def as_named_views(views: Any) -> dict[Any, Any]:
@@ -30,7 +28,7 @@ def as_named_views(views: Any) -> dict[Any, Any]:
     pairs = dict(views) if isinstance(views, Mapping) else dict(enumerate(views))
     if not pairs:
         raise ValueError("there are no views: pass at least one")
-    return {name: view if hasattr(view, "shape") else np.asarray(view) for name, view in pairs.items()}
+    return {name: _as_array(view) for name, view in pairs.items()}
 
 
 def common_length(views: dict[Any, Any], y: Any = None) -> int:
@@ -41,8 +39,16 @@ def common_length(views: dict[Any, Any], y: Any = None) -> int:
     return lengths.pop()
 
 
-def as_matrix(view: Any) -> Any:
-    """Return a view as a NumPy array, a CSR array or, if it is on disk, as it is."""
+def as_matrices(views: Any) -> dict[Any, Any]:
+    """Return the views by name as matrices of real numbers: NumPy arrays, CSR arrays or, on disk, as they are."""
+    matrices = {name: _as_matrix(view) for name, view in as_named_views(views).items()}
+    for name, view in matrices.items():
+        if len(view.shape) != 2 or view.dtype.kind not in "biuf" or 0 in view.shape:
+            raise ValueError(f"view {name} must be a matrix of real numbers, got {view.dtype} of shape {view.shape}")
+    return matrices
+
+
+def _as_matrix(view: Any) -> Any:
     if isinstance(view, RowSource):
         return view
     if is_sparse(view):

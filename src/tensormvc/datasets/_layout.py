@@ -1,7 +1,5 @@
 """Which variables of a file are the views and which the labels, and whether samples are in rows or in columns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from operator import itemgetter
@@ -13,11 +11,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from ..backend import is_sparse
-from ._dataset import Request, Samples
-from ._errors import DataError
-from ._labels import LABEL_NAMES, encode, plain
+from ._dataset import LABEL_NAMES, Request, Samples, encode, plain
+from ._errors import DataError, refuse_if
 from .readers._rows import RowSource
-from .readers._values import Opaque, is_matrix
+from .readers._values import is_matrix
 
 Shape = tuple[int, int]
 
@@ -29,6 +26,7 @@ _VIEW_NAMES = (
 # Beginnings of numbered names: X1, X2, … or view_1, view_2, …
 _NUMBERED = (*_VIEW_NAMES, "v", "fv", "k", "feav", "xv")
 
+_REMEDY = "pass samples='rows' or samples='columns' to say where the samples are"
 # Larger values are not read to see whether they are labels, or symmetric.
 _SMALL_BYTES = 2**28
 
@@ -42,12 +40,8 @@ def choose(
     """
     matrices = _find_views(variables) if request.views is None else _named_views(variables, request.views)
     if not matrices:
-        opaque = [f"{name!r} ({value.kind})" for name, value in variables.items() if isinstance(value, Opaque)]
-        hint = f"; not usable: {', '.join(opaque)}" if opaque else ""
-        raise DataError(
-            "no views were found: expected numeric matrices in a cell (data, X, fea) or numbered (X1, X2, …); "
-            f"pass views=[names] if they have other names{hint}"
-        )
+        expected = "numeric matrices in a cell (data, X, fea) or numbered (X1, X2, …)"
+        raise DataError(f"no views were found: expected {expected}; pass views=[names] if they have other names")
     shapes = [(int(matrix.shape[0]), int(matrix.shape[1])) for matrix in matrices]
     y = _find_labels(variables, shapes, request)
     samples = request.samples
@@ -72,8 +66,7 @@ def _matrices(value: Any) -> list[Any]:
 def _named_views(variables: dict[str, Any], names: Sequence[str]) -> list[Any]:
     matrices = []
     for name in names:
-        if name not in variables:
-            raise DataError(f"views contains {name!r}, which is not in the file")
+        refuse_if(name not in variables, f"views contains {name!r}, which is not in the file")
         value = variables[name]
         if isinstance(value, np.ndarray) and value.ndim == 1:
             value = value[:, None]
@@ -99,7 +92,9 @@ def _find_views(scope: dict[str, Any], inside: bool = False) -> list[Any]:
             return group
     for group in known:
         if group:
-            _refuse_second_matrix(by_name, group[0])
+            second: Any = by_name.get("y")
+            if _is_wide(second) and _codes(second) is None and set(second.shape) & set(group[0].shape):
+                raise DataError("X and Y are both matrices: pass views=['X', 'Y'] if both are views, or views=['X']")
             return group
     unusual = [group for group in families.values() if len(group) > 1]
     if len(unusual) == 1 or usual:
@@ -107,8 +102,7 @@ def _find_views(scope: dict[str, Any], inside: bool = False) -> list[Any]:
     others = {name: value for name, value in scope.items() if plain(name) not in LABEL_NAMES}
     nested = {name: _matrices(value) for name, value in others.items() if isinstance(value, list | dict)}
     nested = {name: group for name, group in nested.items() if len(group) > 1 and any(map(_is_wide, group))}
-    if len(nested) > 1:
-        raise DataError(f"{' and '.join(map(repr, nested))} could all be the views: pass views=[name]")
+    refuse_if(len(nested) > 1, f"{' and '.join(map(repr, nested))} could all be the views: pass views=[name]")
     if nested:
         return next(iter(nested.values()))
     return _loose_views(scope, others, inside)
@@ -142,13 +136,6 @@ def _is_wide(value: Any) -> bool:
     return is_matrix(value) and min(value.shape) > 1
 
 
-def _refuse_second_matrix(by_name: dict[str, Any], first: Any) -> None:
-    """Refuse to guess whether a single X and a matrix Y of as many samples are two views."""
-    second: Any = by_name.get("y")
-    if _is_wide(second) and _codes(second) is None and set(second.shape) & set(first.shape):
-        raise DataError("X and Y are both matrices: pass views=['X', 'Y'] if both are views, or views=['X']")
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Labels
 
@@ -167,14 +154,9 @@ def _find_labels(variables: dict[str, Any], shapes: list[Shape], request: Reques
     codes = {name: _codes(value) for name, value in candidates.items()}
     fitting = {name: y for name, y in codes.items() if y is not None and len(y) in possible}
     if codes and not fitting:
-        problem = ", ".join(
-            f"{name!r} (neither integers nor text)" if y is None else f"{name!r} ({len(y)} values)"
-            for name, y in codes.items()
-        )
-        raise DataError(
-            f"the labels {problem} do not fit the views {_list(shapes)}: pass labels=NAME to choose others, "
-            "or labels=False to load none"
-        )
+        lengths = {name: "neither integers nor text" if y is None else f"{len(y)} values" for name, y in codes.items()}
+        problem = ", ".join(f"{name!r} ({length})" for name, length in lengths.items())
+        raise DataError(f"the labels {problem} do not fit the views {_list(shapes)}: pass labels=NAME or labels=False")
     first = next(iter(fitting), None)
     for name, y in fitting.items():
         other = fitting[first or name]
@@ -185,13 +167,10 @@ def _find_labels(variables: dict[str, Any], shapes: list[Shape], request: Reques
 
 def _label_candidates(scope: dict[str, Any], taken: set[str], depth: int = 0) -> dict[str, Any]:
     """Return the values under the usual names of labels in order of preference, or else those inside structs."""
-    named = {
-        name: value
-        for name, value in scope.items()
-        if plain(name) in LABEL_NAMES and name not in taken and not _is_empty(value)
-    }
+    names = [name for name in scope if plain(name) in LABEL_NAMES and name not in taken and not _is_empty(scope[name])]
+    named = {name: scope[name] for name in sorted(names, key=lambda name: LABEL_NAMES.index(plain(name)))}
     if named or depth > 2:
-        return dict(sorted(named.items(), key=lambda pair: LABEL_NAMES.index(plain(pair[0]))))
+        return named
     for name, value in scope.items():
         records = value if isinstance(value, list) else [value]
         inner = [_label_candidates(part, set(), depth + 1) for part in records if isinstance(part, dict)]
@@ -245,11 +224,9 @@ def _codes_of_cell(value: list[Any]) -> NDArray[np.intp] | None:
         return encode(np.array(value))
     if all(isinstance(part, np.ndarray) and part.size == 1 and part.dtype.kind in "biuf" for part in value):
         return _codes(np.array([part.reshape(()) for part in value]))
-    vectors = [_codes(part) for part in value if not _is_empty(part)]
-    first = vectors[0] if vectors else None
-    if first is None or any(other is None or not np.array_equal(first, other) for other in vectors):
-        return None
-    return first
+    first, *others = [_codes(part) for part in value if not _is_empty(part)] or [None]
+    agree = first is not None and all(other is not None and np.array_equal(first, other) for other in others)
+    return first if agree else None
 
 
 def _codes_of_indicators(value: np.ndarray) -> NDArray[np.intp] | None:
@@ -278,25 +255,15 @@ def _orient(
         transposed = samples == "columns"
         lengths = {shape[transposed] for shape in shapes}
         if len(lengths) != 1 or (n_samples is not None and lengths != {n_samples}):
-            labelled = "" if n_samples is None else f" and {n_samples} labels"
-            raise DataError(
-                f"with samples={samples!r} the views {_list(shapes)}{labelled} have different numbers of samples"
-            )
+            raise DataError(f"with samples={samples!r}, the views {_list(shapes)} or the labels differ in length")
         return [_as_rows(view, transposed) for view in views]
     if n_samples is None:
         n_samples = _shared_length(shapes, default)
     oriented = []
     for number, (view, shape) in enumerate(zip(views, shapes, strict=True)):
-        if n_samples not in shape:
-            raise DataError(
-                f"view {number} has the shape {shape}, neither length of which is the number of samples, {n_samples}; "
-                f"the views are {_list(shapes)}"
-            )
+        refuse_if(n_samples not in shape, f"view {number} has the shape {shape}, but there are {n_samples} samples")
         if shape[0] == shape[1] and default is None and not _is_symmetric(view):
-            raise DataError(
-                f"view {number} has the shape {shape}, and both lengths are the number of samples, {n_samples}; "
-                "pass samples='rows' or samples='columns' to say where the samples are"
-            )
+            raise DataError(f"view {number} has the shape {shape}, and both lengths fit the samples; {_REMEDY}")
         oriented.append(_as_rows(view, shape[0] != n_samples))
     return oriented
 
@@ -305,13 +272,8 @@ def _shared_length(shapes: list[Shape], default: Samples | None) -> int:
     if default == "rows" and len({shape[0] for shape in shapes}) == 1:
         return shapes[0][0]
     shared = set.intersection(*(set(shape) for shape in shapes))
-    if not shared:
-        raise DataError(f"the views {_list(shapes)} share no length, so they do not describe the same samples")
-    if len(shared) > 1:
-        raise DataError(
-            f"there are no labels, and the views {_list(shapes)} share two lengths; "
-            "pass samples='rows' or samples='columns' to say where the samples are"
-        )
+    refuse_if(not shared, f"the views {_list(shapes)} share no length, so they do not describe the same samples")
+    refuse_if(len(shared) > 1, f"there are no labels, and the views {_list(shapes)} share two lengths; {_REMEDY}")
     return shared.pop()
 
 

@@ -1,7 +1,5 @@
 """Views, labels and sample ids from files of many formats."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 from .._files import StrPath
 from ..backend import LAZY_BYTES
 from ._dataset import Dataset, Join, Request, Samples, by_name
-from ._errors import Budget, DataError, LayoutError, MissingDataError, reading
+from ._errors import Budget, DataError, LayoutError, MissingDataError, reading, refuse_if
 from ._layout import choose
 from .readers._anndata import read_h5ad, read_h5mu
 from .readers._hdf5 import HDF5Reader
@@ -174,20 +172,17 @@ def load_dataset(
 
 def _kind(path: str, ending: str) -> str:
     """Return the format; the contents decide before the ending, which is often wrong."""
-    if not os.path.isfile(path):
-        raise DataError("it is neither a file nor a folder")
+    refuse_if(not os.path.isfile(path), "it is neither a file nor a folder")
     with open(path, "rb") as stream:
         head = stream.read(2048)
     if any(head[at : at + 8] == _HDF5_MAGIC for at in (0, 512, 1024)):
         return "hdf5"
-    if not head:
-        raise DataError("it is empty")
+    refuse_if(not head, "it is empty")
     if head[:2] == b"PK":
         return "npz"
     if ending in (".npz", ".h5mu", ".h5ad", ".h5", ".hdf5", ".hdf"):
         raise DataError(f"this is not a {ending} file, or it is damaged: its signature is missing")
-    if ending != ".mat":
-        raise DataError(f"files ending in {ending!r} cannot be read; readable are {_ENDINGS}")
+    refuse_if(ending != ".mat", f"files ending in {ending!r} cannot be read; readable are {_ENDINGS}")
     return "mat"
 
 

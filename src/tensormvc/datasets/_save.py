@@ -1,23 +1,32 @@
-"""Views written to files, for `load_views` and for other programs."""
+"""Views written to files, for `load_views` and for other programs, and the labels of a clustering."""
 
-from __future__ import annotations
-
+import csv
+import os
 import re
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import scipy.io
 import scipy.sparse
+from numpy.typing import NDArray
 
-from .._files import StrPath, writing
+from .._files import StrPath, is_special, writing
 from ..backend import is_sparse
-from ._errors import DataError, require
-from ._inputs import as_matrix, as_named_views, common_length
+from ._errors import DataError, reading, require
+from ._inputs import as_matrices, common_length
+from .readers._anndata import index_column, words
+from .readers._hdf5 import HDF5Reader
+from .readers._tables import PARQUET
 
 # Some readers take the size of a variable for a signed 32-bit integer.
 _MAT_BYTES = 2**31 - 2**20
 _ROW_GROUP_BYTES = 8 * 2**20
+_TEXT = {".csv": ",", ".tsv": "\t"}
+_ANNOTATED = (".h5mu", ".h5ad")
+_IDS = "sample"
+_Obs = tuple[list[str], list[str]]
 
 
 def save_views(path: StrPath, views: Any, y: Any = None, *, overwrite: bool = False) -> None:
@@ -51,10 +60,7 @@ def save_views(path: StrPath, views: Any, y: Any = None, *, overwrite: bool = Fa
     ([(50, 64), (50, 32), (50, 40), (50, 46)], True)
     """
     target = Path(path)
-    matrices = {name: as_matrix(view) for name, view in as_named_views(views).items()}
-    for view in matrices.values():
-        if len(view.shape) != 2 or view.dtype.kind not in "biuf" or 0 in view.shape:
-            raise ValueError(f"a view must be a matrix of real numbers, got {view.dtype} of shape {view.shape}")
+    matrices = as_matrices(views)
     labels = None if y is None else np.asarray(y)
     if labels is not None and (labels.ndim != 1 or labels.dtype.kind not in "biufUSO"):
         raise ValueError(f"y must be a vector of integers or text, got {labels.dtype} of shape {labels.shape}")
@@ -94,12 +100,9 @@ def _write_mat(place: Path, views: list[Any], y: np.ndarray | None) -> None:
         raise DataError(f"{place.name}: {size:,} bytes do not fit into a .mat file: save a folder of Parquet files")
     cell = np.empty((1, len(views)), dtype=object)
     for number, view in enumerate(views):
-        if is_sparse(view):
-            cell[0, number] = scipy.sparse.csc_array(view).astype(np.float64)
-        else:
-            array = np.asarray(view)
-            is_odd = array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8)
-            cell[0, number] = array.astype(np.promote_types(np.float32, array.dtype)) if is_odd else array
+        array = scipy.sparse.csc_array(view).astype(np.float64) if is_sparse(view) else np.asarray(view)
+        is_half = array.dtype == np.float16  # a type that MATLAB does not have
+        cell[0, number] = array.astype(np.float32) if is_half else array
     variables: dict[str, Any] = {"X": cell, "samples": "rows"}
     if y is not None:
         variables["Y"] = np.array(y, dtype=object)[:, None] if y.dtype.kind == "U" else y[:, None]
@@ -107,17 +110,144 @@ def _write_mat(place: Path, views: list[Any], y: np.ndarray | None) -> None:
 
 
 def _write_parquet(place: Path, views: list[Any], y: np.ndarray | None) -> None:
-    arrow = require("pyarrow", "writing Parquet files")
-    parquet = require("pyarrow.parquet", "writing Parquet files")
+    arrow, parquet = _parquet_writer()
     for number, view in enumerate(views):
-        names = [f"f{i}" for i in range(view.shape[1])]
-        schema = arrow.schema([(name, arrow.from_numpy_dtype(view.dtype.newbyteorder("="))) for name in names])
+        kind = view.dtype.newbyteorder("=")
+        schema = arrow.schema([(f"f{i}", arrow.from_numpy_dtype(kind)) for i in range(view.shape[1])])
         step = max(1, _ROW_GROUP_BYTES // max(1, view.shape[1] * view.dtype.itemsize))
         with parquet.ParquetWriter(place / f"view_{number}.parquet", schema, use_dictionary=False) as writer:
             for start in range(0, view.shape[0], step):
                 block = view[start : start + step]
-                columns = (block.toarray() if is_sparse(block) else np.asarray(block)).T
-                columns = np.ascontiguousarray(columns, dtype=columns.dtype.newbyteorder("="))
-                writer.write_table(arrow.table([arrow.array(column) for column in columns], schema=schema))
+                columns = np.array((block.toarray() if is_sparse(block) else np.asarray(block)).T, kind, order="C")
+                writer.write_table(arrow.table(list(columns), schema=schema))
     if y is not None:
         parquet.write_table(arrow.table({"label": arrow.array(y.tolist())}), place / "labels.parquet")
+
+
+def save_labels(
+    path: StrPath,
+    labels: Any,
+    sample_ids: Any = None,
+    *,
+    column: str = "cluster",
+    source: StrPath | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Save the labels of a clustering together with the sample ids.
+
+    The ending of the path is the format: ``.csv``, ``.tsv`` or ``.parquet`` (columns ``sample`` and `column`), or
+    ``.h5mu`` or ``.h5ad``: a copy of `source` with a categorical column in its ``obs``, in which samples that were not
+    clustered have no value. The file appears complete or not at all.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file to write; for ``.h5mu`` and ``.h5ad`` it may be `source` itself.
+    labels : array of int of shape (n_samples,)
+        The clusters.
+    sample_ids : array of shape (n_samples,), optional
+        Ids of the samples; by default the row numbers, from 0.
+    column : str, default="cluster"
+        Name of the column.
+    source : str or path-like, optional
+        The ``.h5mu`` or ``.h5ad`` file that the samples come from.
+    overwrite : bool, default=False
+        Whether to replace an existing file or column, which is an error otherwise.
+
+    Examples
+    --------
+    >>> import tempfile, tensormvc as tm
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tm.datasets.save_labels(Path(folder) / "labels.csv", [1, 0], ["anna", "ben"])
+    ...     print((Path(folder) / "labels.csv").read_text())
+    sample,cluster
+    anna,1
+    ben,0
+    <BLANKLINE>
+    """
+    target = Path(path)
+    ending, obs = check_labels_target(target, source, column, overwrite=overwrite)
+    values = np.asarray(labels)
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise ValueError(f"labels must be a vector of integers, got {values.dtype} of shape {values.shape}")
+    ids = np.arange(len(values)) if sample_ids is None else np.asarray(sample_ids)
+    if ids.shape != values.shape:
+        raise ValueError(f"there are {len(values)} labels for {len(ids)} sample ids: pass one id per label")
+    with writing(target, overwrite=overwrite) as place:
+        if ending in _TEXT:
+            with open(place, "w", encoding="utf-8", newline="") as stream:
+                write_text(stream, ids, values, column, _TEXT[ending])
+        elif ending in PARQUET:
+            arrow, parquet = _parquet_writer()
+            columns = [arrow.array(ids.tolist()), arrow.array(values.tolist(), type=arrow.int64())]
+            parquet.write_table(arrow.table(columns, names=[_IDS, column]), place)
+        elif obs is not None and source is not None:
+            shutil.copyfile(source, place)
+            _put_column(place, obs, ids.astype(str), values, column)
+
+
+def check_labels_target(
+    path: StrPath, source: StrPath | None, column: str, *, overwrite: bool
+) -> tuple[str, _Obs | None]:
+    """Refuse a path or column that cannot be written; return the ending, and samples and columns of an ``obs``."""
+    ending = ".csv" if is_special(path) else os.path.splitext(path)[1].lower()
+    if ending in _ANNOTATED:
+        if source is None or os.path.splitext(source)[1].lower() != ending:
+            raise ValueError(f"{path}: needs a {ending} file to copy, but the samples do not come from one: use .csv")
+        return ending, _obs_of(source, column, overwrite)
+    if ending not in _TEXT and ending not in PARQUET:
+        raise ValueError(f"{path}: labels can be written to .csv, .tsv, .parquet, .h5mu or .h5ad")
+    if column == _IDS:
+        raise ValueError(f"the column {_IDS!r} holds the sample ids: choose another name for the labels")
+    if ending in PARQUET:
+        _parquet_writer()
+    return ending, None
+
+
+def write_text(stream: TextIO, ids: NDArray[Any], labels: NDArray[Any], column: str, delimiter: str = ",") -> None:
+    """Write the table of labels as text."""
+    table = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
+    table.writerow([_IDS, column])
+    table.writerows(zip(ids.tolist(), labels.tolist(), strict=True))
+
+
+def _parquet_writer() -> tuple[Any, Any]:
+    return require("pyarrow", "writing Parquet files"), require("pyarrow.parquet", "writing Parquet files")
+
+
+def _obs_of(source: StrPath, column: str, overwrite: bool) -> _Obs:
+    """Return the names of the samples and of the columns in the table ``obs`` of an AnnData or MuData file."""
+    with reading(source), HDF5Reader(os.fspath(source)) as reader:
+        obs: Any = reader.children(reader.file).get("obs")
+        index = index_column(reader, obs, "the file")
+        names = reader.text(index).astype(str).tolist()
+        columns = words(reader.attribute(obs, "column-order"))
+        key, taken = index.name.rpartition("/")[2], set(obs)
+    if "/" in column or column in ("", key):
+        raise ValueError(f"{column!r} cannot be the name of a column of obs: choose another")
+    if column in taken and not overwrite:
+        raise FileExistsError(f"{source} already has a column {column!r} in obs: choose another name, or overwrite it")
+    return names, columns
+
+
+def _put_column(place: Path, obs: _Obs, ids: NDArray[Any], labels: NDArray[Any], column: str) -> None:
+    """Add a categorical column to the table ``obs``, encoded as AnnData does."""
+    h5py = require("h5py", "writing .h5mu and .h5ad files")
+    names, columns = obs
+    label_of = dict(zip(ids.tolist(), labels.tolist(), strict=True))
+    codes = np.array([label_of.get(name, -1) for name in names], dtype=np.int32)
+    categories = np.arange(int(labels.max()) + 1).astype(str).astype(object)
+    text = h5py.string_dtype()
+    encoding = {"encoding-version": "0.2.0", "encoding-type": "array"}
+    with h5py.File(place, "r+") as file:
+        table = file["obs"]
+        if column in table:
+            del table[column]
+        group = table.create_group(column)
+        group.attrs.update(encoding | {"encoding-type": "categorical", "ordered": False})
+        group.create_dataset("codes", data=codes).attrs.update(encoding)
+        stored = group.create_dataset("categories", data=categories, dtype=text)
+        stored.attrs.update(encoding | {"encoding-type": "string-array"})
+        columns = [name for name in columns if name != column] + [column]
+        table.attrs["column-order"] = np.array(columns, dtype=text)

@@ -1,7 +1,5 @@
 """A random permutation of some or all samples, the same in all views and labels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

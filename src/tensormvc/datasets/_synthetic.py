@@ -1,7 +1,5 @@
 """Synthetic views of the same clusters, of controlled difficulty."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Views whose samples have ids, brought into one order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,12 +32,9 @@ def align(
     for name, part in zip(names[1:], ids[1:], strict=True):
         missing, extra = common[~np.isin(common, part)], part[~np.isin(part, common)]
         if join is None and (len(missing) or len(extra)):
-            example = str((missing if len(missing) else extra)[0])
-            raise LayoutError(
-                f"{names[0]} and {name} do not have the same samples: {len(missing)} are only in the first and "
-                f"{len(extra)} only in the second (such as {example!r}); pass join='inner' to keep the common ones, or "
-                "join='outer' to keep all, with rows of NaN where a sample is missing"
-            )
+            difference = f"{len(missing)} are only in the first and {len(extra)} only in the second"
+            remedy = "pass join='inner' to keep the common ones, or join='outer' to keep all, with NaN for missing ones"
+            raise LayoutError(f"{names[0]} and {name} do not have the same samples: {difference}; {remedy}")
         common = np.concatenate([common, extra]) if join == "outer" else common[np.isin(common, part)]
     if not len(common):
         raise DataError(f"{' and '.join(names)} have no sample in common")

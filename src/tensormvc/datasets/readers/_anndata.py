@@ -1,15 +1,12 @@
 """The HDF5 files of AnnData (.h5ad) and MuData (.h5mu)."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._dataset import Dataset, Request, by_name
-from .._errors import DataError, LayoutError
-from .._labels import LABEL_NAMES, encode, plain
+from .._dataset import LABEL_NAMES, Dataset, Request, by_name, encode, plain
+from .._errors import DataError, LayoutError, refuse_if
 from ._align import align, take_rows
 from ._hdf5 import HDF5Reader
 from ._values import Opaque, outline, sparse_from_vectors
@@ -20,20 +17,17 @@ _LABEL_COLUMNS = (*LABEL_NAMES, "celltype", "celltypes", "cellclass", "subtype",
 def read_h5mu(reader: HDF5Reader, request: Request) -> Dataset:
     """Return the X of each modality, samples matched by name, and a column of ``obs`` as labels."""
     root = reader.children(reader.file)
-    if "mod" not in root:
-        raise DataError(f"this is not a MuData file, because it has no group 'mod'; {_outline(reader, root)}")
+    refuse_if("mod" not in root, f"this is not a MuData file, because it has no group 'mod'; {_outline(root)}")
     modalities = reader.children(root["mod"])
     order = [name for name in words(reader.attribute(root["mod"], "mod-order")) if name in modalities]
-    names = _selected(reader, request, order or list(modalities), modalities)
+    names = _selected(request, order or list(modalities), modalities)
     matrices, ids = [], []
     for name in names:
         parts = reader.children(modalities[name])
-        if "X" not in parts:
-            raise DataError(f"modality {name!r} has no X; {_outline(reader, modalities)}")
+        refuse_if("X" not in parts, f"modality {name!r} has no X; {_outline(parts)}")
         matrices.append(_matrix(reader, parts["X"], name))
         ids.append(_index(reader, parts.get("obs"), name, matrices[-1].shape[0]))
-    if not matrices:
-        raise DataError("the file has no modalities")
+    refuse_if(not matrices, "the file has no modalities")
     common, rows = align([f"modality {name!r}" for name in names], ids, request.join)
     matrices = [take_rows(view, picked) for view, picked in zip(matrices, rows, strict=True)]
     common = common.astype(str)
@@ -46,21 +40,18 @@ def read_h5ad(reader: HDF5Reader, request: Request) -> Dataset:
     root = reader.children(reader.file)
     blocks = reader.children(root["obsm"]) if "obsm" in root else {}
     everything = blocks | {name: root[name] for name in ("X",) if name in root}
-    names = _selected(reader, request, list(blocks or everything), everything)
+    names = _selected(request, list(blocks or everything), everything)
     matrices = [_matrix(reader, everything[name], name) for name in names]
-    if not matrices:
-        raise DataError(f"the file has neither obsm nor X; {_outline(reader, root)}")
+    refuse_if(not matrices, f"the file has neither obsm nor X; {_outline(root)}")
     ids = _index(reader, root.get("obs"), "obs").astype(str)
     for name, view in zip(names, matrices, strict=True):
-        if view.shape[0] != len(ids):
-            raise DataError(f"{name!r} has {view.shape[0]} rows for {len(ids)} samples")
+        refuse_if(view.shape[0] != len(ids), f"{name!r} has {view.shape[0]} rows for {len(ids)} samples")
     return Dataset(by_name(matrices, names), _labels(reader, [root.get("obs")], ids, request.labels), ids)
 
 
-def _selected(reader: HDF5Reader, request: Request, default: list[str], available: dict[str, Any]) -> list[str]:
+def _selected(request: Request, default: list[str], available: dict[str, Any]) -> list[str]:
     for name in request.views or ():
-        if name not in available:
-            raise DataError(f"views contains {name!r}, which is not in the file; {_outline(reader, available)}")
+        refuse_if(name not in available, f"views contains {name!r}, which is not in the file; {_outline(available)}")
     return default if request.views is None else list(request.views)
 
 
@@ -70,30 +61,20 @@ def words(values: Any) -> list[str]:
     return [word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in texts]
 
 
-def _outline(reader: HDF5Reader, parts: dict[str, Any]) -> str:
-    return outline(
-        {
-            name: Opaque(f"{part.shape} {part.dtype}" if reader.is_dataset(part) else f"group of {', '.join(part)}")
-            for name, part in parts.items()
-        }
-    )
+def _outline(parts: dict[str, Any]) -> str:
+    return outline({name: Opaque(str(getattr(part, "shape", "a group"))) for name, part in parts.items()})
 
 
 def _matrix(reader: HDF5Reader, part: Any, name: str) -> Any:
     """Return a dense matrix as a row source, a sparse one as CSR, and a table as an array."""
     if reader.is_dataset(part):
-        if part.ndim == 1 and part.dtype.kind in "biuf":
-            return reader.read(part)[:, None]
         if part.ndim != 2 or part.dtype.kind not in "biuf":
             raise DataError(f"{name!r} is not a numeric matrix but {part.shape} {part.dtype}")
         return reader.rows(part)
     parts = reader.children(part)
     if {"data", "indices", "indptr"} <= set(parts):
-        # The second names are those of AnnData before version 0.7.
-        shape = reader.attribute(part, "shape" if "shape" in part.attrs else "h5sparse_shape")
-        kind = str(reader.attribute(part, "encoding-type" if "encoding-type" in part.attrs else "h5sparse_format"))
-        if shape is None:
-            raise DataError(f"the sparse matrix {name!r} has no shape")
+        shape, kind = reader.attribute(part, "shape"), str(reader.attribute(part, "encoding-type"))
+        refuse_if(shape is None, f"the sparse matrix {name!r} has no shape")
         data, indices, indptr = (reader.read(parts[key]) for key in ("data", "indices", "indptr"))
         return sparse_from_vectors(data, indices, indptr, shape, "csc" if "csc" in kind else "csr", reader.budget)
     columns = [parts[column] for column in words(reader.attribute(part, "column-order")) if column in parts]
@@ -104,21 +85,18 @@ def _matrix(reader: HDF5Reader, part: Any, name: str) -> Any:
 
 def index_column(reader: HDF5Reader, obs: Any, name: str) -> Any:
     """Return the dataset in a table ``obs`` that names its samples."""
-    if obs is None:
-        raise DataError(f"{name!r} has no table obs")
+    refuse_if(obs is None, f"{name!r} has no table obs")
     if reader.is_dataset(obs):
         raise DataError(f"{name!r} was written by AnnData before version 0.7: read and write it with a newer version")
     parts = reader.children(obs)
     key = "_index" if "_index" in parts else str(reader.attribute(obs, "_index"))
-    if key not in parts or not reader.is_dataset(parts[key]):
-        raise DataError(f"the obs of {name!r} has no index")
+    refuse_if(key not in parts or not reader.is_dataset(parts[key]), f"the obs of {name!r} has no index")
     return parts[key]
 
 
 def _index(reader: HDF5Reader, obs: Any, name: str, n_samples: int | None = None) -> np.ndarray:
     ids = reader.text(index_column(reader, obs, name))
-    if n_samples is not None and len(ids) != n_samples:
-        raise DataError(f"{name!r} has {len(ids)} names for {n_samples} samples")
+    refuse_if(n_samples is not None and len(ids) != n_samples, f"{name!r} has {len(ids)} names for {n_samples} samples")
     return ids
 
 
@@ -133,12 +111,9 @@ def _labels(
         parts = reader.children(obs)
         known += [name for name in parts if name[:1] != "_"]
         # MuData prefixes the columns of a modality with its name and a colon.
-        rank = {
-            name: _LABEL_COLUMNS.index(key)
-            for name in parts
-            if (key := plain(name.rpartition(":")[2])) in _LABEL_COLUMNS
-        }
-        column = (wanted if wanted in parts else None) if wanted else min(rank, key=rank.__getitem__, default=None)
+        usual = {plain(name.rpartition(":")[2]): name for name in reversed(parts)}
+        candidates = [wanted] if wanted else [usual[key] for key in _LABEL_COLUMNS if key in usual]
+        column = next((name for name in candidates if name in parts), None)
         if column is None:
             continue
         values = _column(reader, parts[column], column)

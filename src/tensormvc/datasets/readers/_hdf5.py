@@ -1,14 +1,12 @@
 """HDF5 files: MATLAB's version 7.3, and any file with one dataset per view."""
 
-from __future__ import annotations
-
 import math
 import os
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from .._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError, require
+from .._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError, refuse_if, require
 from ._heaps import check_heaps, check_lengths
 from ._rows import HDF5Rows
 from ._values import Opaque, sparse_from_vectors
@@ -39,7 +37,7 @@ class HDF5Reader:
         self.n_cells = 0
         self.heaps_checked = False
 
-    def __enter__(self) -> HDF5Reader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -67,10 +65,8 @@ class HDF5Reader:
             raise DataError(f"{dataset.name} is stored in other files, which are not followed")
         n_bytes = math.prod(dataset.shape or ()) * dataset.dtype.itemsize
         if n_bytes > max(_SMALL_BYTES, MAX_DEFLATE_RATIO * self.file_size):
-            raise DataError(
-                f"{dataset.name} declares the shape {dataset.shape}, {n_bytes:,} bytes, "
-                f"impossible for a file of {self.file_size:,} bytes"
-            )
+            size = f"{self.file_size:,} bytes"
+            raise DataError(f"{dataset.name} declares the shape {dataset.shape}, impossible for a file of {size}")
         return int(n_bytes)
 
     def read(self, dataset: Any) -> np.ndarray:
@@ -81,8 +77,7 @@ class HDF5Reader:
     def text(self, dataset: Any) -> np.ndarray:
         """Return a dataset of strings, or of numbers, as a one-dimensional array."""
         if self.h5py.check_string_dtype(dataset.dtype) is None:
-            if dataset.dtype.kind not in "biuf":
-                raise DataError(f"{dataset.name} holds neither numbers nor text")
+            refuse_if(dataset.dtype.kind not in "biuf", f"{dataset.name} holds neither numbers nor text")
             return self.read(dataset).ravel()
         self.budget.take(max(64 * math.prod(dataset.shape), self.check(dataset)), dataset.name)
         if dataset.dtype.kind == "O":
@@ -110,8 +105,7 @@ class HDF5Reader:
         return HDF5Rows(self.path, dataset.name, shape, dataset.dtype, transposed)
 
     def _value(self, part: Any, depth: int) -> Any:
-        if depth > MAX_DEPTH:
-            raise DataError(f"cells or groups are nested more than {MAX_DEPTH} deep")
+        refuse_if(depth > MAX_DEPTH, f"cells or groups are nested more than {MAX_DEPTH} deep")
         kind = self.attribute(part, "MATLAB_class")
         if not self.is_dataset(part):
             return self._group(part, depth)
@@ -139,21 +133,18 @@ class HDF5Reader:
             rows, values = (self.read(parts[name]) if name in parts else np.empty(0, int) for name in ("ir", "data"))
             shape = (n_rows, indptr.size - 1)
             return sparse_from_vectors(values.astype(np.float64), rows, indptr, shape, "csc", self.budget)
-        values_by_name = {name: self._value(part, depth + 1) for name, part in parts.items()}
-        lengths = {len(value) if isinstance(value, list) else 0 for value in values_by_name.values()}
+        fields = {name: self._value(part, depth + 1) for name, part in parts.items()}
         is_array = parts and all(
-            self.is_dataset(part) and part.dtype == self.h5py.ref_dtype and "MATLAB_class" not in part.attrs
-            for part in parts.values()
+            isinstance(fields[name], list) and part.dtype == self.h5py.ref_dtype and "MATLAB_class" not in part.attrs
+            for name, part in parts.items()
         )
-        if is_array and len(lengths) == 1:  # a struct array is stored as one list of references per field
-            return [{name: value[i] for name, value in values_by_name.items()} for i in range(lengths.pop())]
-        return values_by_name
+        if is_array:  # a struct array is stored as one list of references per field
+            return [dict(zip(fields, record, strict=True)) for record in zip(*fields.values(), strict=True)]
+        return fields
 
     def _cells(self, dataset: Any, depth: int) -> list[Any]:
         self.n_cells += math.prod(dataset.shape)
-        if self.n_cells > _MAX_CELLS:
-            raise DataError(f"the file has more than {_MAX_CELLS:,} cells")
+        refuse_if(self.n_cells > _MAX_CELLS, f"the file has more than {_MAX_CELLS:,} cells")
         # With the axes reversed, the order in the file is MATLAB's own order of the cells.
-        return [
-            self._value(self.file[ref], depth + 1) if ref else np.empty((0, 0)) for ref in self.read(dataset).ravel()
-        ]
+        refs = self.read(dataset).ravel()
+        return [self._value(self.file[ref], depth + 1) if ref else np.empty((0, 0)) for ref in refs]

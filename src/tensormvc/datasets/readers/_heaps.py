@@ -4,8 +4,6 @@ The library never returns from a heap whose free space has no length, and alloca
 text (`test_damaged_heap_of_texts`, `test_false_length_of_a_text`).
 """
 
-from __future__ import annotations
-
 import mmap
 import re
 import struct
@@ -14,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import DataError
+from .._errors import DataError, refuse_if
 
 _SIGNATURE = b"GCOL\x01\0\0\0"
 _SCANNED_BYTES = 2**30
@@ -27,8 +25,7 @@ def check_heaps(path: str) -> None:
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if len(content) <= _SCANNED_BYTES:
             for match in re.finditer(_SIGNATURE, content):
-                if not _is_sound(content, match.start()):
-                    raise DataError("a heap of texts is damaged")
+                refuse_if(not _is_sound(content, match.start()), "a heap of texts is damaged")
 
 
 def _is_sound(content: mmap.mmap, position: int) -> bool:

@@ -1,7 +1,5 @@
 """MATLAB files up to version 7.2, read by `scipy.io.loadmat`."""
 
-from __future__ import annotations
-
 import math
 import os
 import struct
@@ -13,7 +11,7 @@ import numpy as np
 import scipy.io
 
 from ...backend import is_sparse
-from .._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError
+from .._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError, refuse_if
 from ._values import Opaque, checked_sparse
 
 _HEADER_BYTES = 128
@@ -36,8 +34,7 @@ def read_mat(path: str) -> dict[str, Any]:
     budget.take(size, "the file")
     with open(path, "rb") as stream:
         header = stream.read(_HEADER_BYTES)
-        if len(header) < 20:
-            raise DataError(f"the file is truncated after {len(header)} bytes")
+        refuse_if(len(header) < 20, f"the file is truncated after {len(header)} bytes")
         if 0 in header[:4]:
             return _load(header + stream.read(), budget)
         order = {b"IM": "<", b"MI": ">"}.get(header[126:])
@@ -70,18 +67,14 @@ def _inflate(content: bytes, order: str, budget: Budget) -> bytes:
     """Return a decompressed element, at most as long as its own tag declares and as deflate can have compressed."""
     stream = zlib.decompressobj()
     tag = stream.decompress(content, 8)
-    if len(tag) < 8:
-        raise DataError("a compressed variable is truncated")
     (size,) = struct.unpack(order + "I", tag[4:])
     if size > MAX_DEFLATE_RATIO * len(content):
         raise DataError(f"a compressed variable declares {size:,} bytes, impossible for {len(content):,} compressed")
     budget.take(size, "a compressed variable")
     body = stream.decompress(stream.unconsumed_tail, size) if size else b""
-    if len(body) < size:
-        raise DataError(f"a compressed variable declares {size:,} bytes and holds {len(body):,}")
     stream.decompress(stream.unconsumed_tail, 64)  # to the end, where the checksum is compared
-    if not stream.eof:
-        raise DataError("a compressed variable is damaged or longer than it declares")
+    if len(body) < size or not stream.eof:
+        raise DataError("a compressed variable is damaged, or shorter or longer than it declares")
     return tag + body
 
 
@@ -99,8 +92,7 @@ class _Walk:
 
     def tag(self) -> tuple[int, int]:
         """Return the two numbers of the next tag."""
-        if len(self.content) - self.position < 8:
-            raise DataError("a variable is truncated")
+        refuse_if(len(self.content) - self.position < 8, "a variable is truncated")
         kind, n_bytes = struct.unpack_from(self.order + "II", self.content, self.position)
         self.position += 8
         return kind, n_bytes
@@ -169,9 +161,8 @@ def _plain(value: Any, budget: Budget) -> Any:
     if isinstance(value, scipy.io.matlab.MatlabFunction | scipy.io.matlab.MatlabOpaque):
         return Opaque("function handle or object")
     if value.dtype.names:
-        records = [
-            {name: _plain(record[name], budget) for name in value.dtype.names} for record in value.ravel(order="F")
-        ]
+        names = value.dtype.names
+        records = [{name: _plain(record[name], budget) for name in names} for record in value.ravel(order="F")]
         return records[0] if len(records) == 1 else records
     if value.dtype == object:
         return [_plain(part, budget) for part in value.ravel(order="F")]

@@ -1,14 +1,12 @@
 """NumPy archives, read by `numpy.load` without unpickling anything."""
 
-from __future__ import annotations
-
 import math
 import zipfile
 from typing import Any
 
 import numpy as np
 
-from .._errors import MAX_DEFLATE_RATIO, Budget, DataError
+from .._errors import MAX_DEFLATE_RATIO, Budget, DataError, refuse_if
 from ._values import Opaque, sparse_from_vectors
 
 _SPARSE_PARTS = ("data", "indices", "indptr", "shape", "format")
@@ -25,8 +23,7 @@ def read_npz(path: str) -> dict[str, Any]:
                 array: Any = _unusable(archive.zip, info, budget) or archive[info.filename]
                 is_text = isinstance(array, np.ndarray) and array.ndim == 0 and array.dtype.kind in "US"
                 arrays[name] = str(array.astype(str)) if is_text else array
-    if not arrays:
-        raise DataError("this is a zip archive without .npy arrays")
+    refuse_if(not arrays, "this is a zip archive without .npy arrays")
     return _join_sparse(arrays, budget)
 
 

@@ -1,17 +1,16 @@
 """Views that stay on disk until their rows are asked for."""
 
-from __future__ import annotations
-
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from itertools import islice
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ...backend import check_memory
-from .._errors import DataError, reading, require
+from .._errors import DataError, reading, refuse_if, require
 
 # Rows are read in blocks of about this many bytes.
 _BLOCK_BYTES = 4 * 2**20
@@ -60,7 +59,7 @@ class RowSource(ABC):
         """Memory that all rows would take."""
         return int(self.shape[0] * self.shape[1] * self.dtype.itemsize)
 
-    def take(self, rows: np.ndarray) -> RowSource:
+    def take(self, rows: np.ndarray) -> Self:
         """Return a source of these rows in this order; nothing is read yet."""
         other = copy.copy(self)
         other._rows = np.asarray(rows if self._rows is None else self._rows[rows], dtype=np.intp)
@@ -96,37 +95,20 @@ class RowSource(ABC):
         rows, *columns = key if isinstance(key, tuple) else (key,)
         if len(columns) > 1:
             raise IndexError(f"too many indices for a view: {key!r}")
-        if rows is Ellipsis:
-            rows = slice(None)
-        if isinstance(rows, slice):
-            start, stop, step = rows.indices(len(self))
-            if step == 1 and self._rows is None:
-                values = self._checked_read(start, max(start, stop))
-            else:
-                values = self._gather(np.arange(start, stop, step))
-        else:
-            numbers = self._row_numbers(np.asarray(rows))
-            values = self._gather(np.atleast_1d(numbers))
-            if numbers.ndim == 0:
-                return values[0][columns[0]] if columns else values[0]
-        return values[:, columns[0]] if columns else values
+        if self._rows is None and isinstance(rows, slice) and rows.step in (None, 1):
+            start, stop, _ = rows.indices(len(self))
+            values = self._checked_read(start, max(start, stop))
+        else:  # NumPy interprets the index, and refuses one that is out of bounds
+            numbers = (np.arange(len(self)) if self._rows is None else self._rows)[rows]
+            values = self._gather(numbers.ravel()).reshape(*numbers.shape, self.shape[1])
+        return values[..., columns[0]] if columns else values
 
     @property
     def _block(self) -> int:
         return int(max(1, _BLOCK_BYTES // max(1, self.shape[1] * self.dtype.itemsize)))
 
-    def _row_numbers(self, rows: np.ndarray) -> np.ndarray:
-        """Return an index or a mask as row numbers; NumPy itself refuses what is neither or out of bounds."""
-        rows = rows if rows.size else rows.astype(np.intp)
-        if rows.ndim > 1 or (rows.ndim == 0 and rows.dtype == bool):
-            raise IndexError(f"rows must be an integer, a vector of integers or a mask, got shape {rows.shape}")
-        np.broadcast_to(False, len(self))[rows]
-        return np.flatnonzero(rows) if rows.dtype == bool else rows % len(self)
-
     def _gather(self, rows: np.ndarray) -> np.ndarray:
-        """Read scattered rows block by block, walking through the file once."""
-        if self._rows is not None:
-            rows = self._rows[rows]
+        """Read scattered rows of the file block by block, walking through it once."""
         result = np.empty((len(rows), self.shape[1]), self.dtype)
         order = np.argsort(rows, kind="stable")
         blocks = rows[order] // self._block
@@ -155,7 +137,7 @@ class HDF5Rows(RowSource):
         self.name, self.transposed = name, transposed
 
     @property
-    def T(self) -> HDF5Rows:
+    def T(self) -> "HDF5Rows":
         """The same dataset with rows and columns exchanged."""
         if self._rows is not None:
             raise ValueError("a selection of rows cannot be transposed on disk")
@@ -199,43 +181,22 @@ class ParquetRows(RowSource):
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         ends = np.cumsum(sizes)
         group = int(np.searchsorted(ends, row, side="right"))
-        if group == len(sizes):
-            raise DataError(f"row {row} is not in the file: the file has changed or is damaged")
-        first = int(ends[group]) - sizes[group]
-        length = int(max(1, _WINDOW_BYTES // (self.shape[1] * self.dtype.itemsize)))
-        start = (row - first) // length * length
-        window = np.empty((min(length, sizes[group] - start), self.shape[1]), self.dtype)
+        refuse_if(group == len(sizes), f"row {row} is not in the file: the file has changed or is damaged")
+        first, row_bytes = int(ends[group]) - sizes[group], self.shape[1] * self.dtype.itemsize
+        length = max(1, _WINDOW_BYTES // row_bytes)
+        number = (row - first) // length
+        window = np.empty((min(length, sizes[group] - number * length), self.shape[1]), self.dtype)
+        # So many columns that together they take about one block in the whole row group.
+        step = max(1, _BLOCK_BYTES * len(self.columns) // (sizes[group] * row_bytes))
         left = 0
-        for names, width in self._column_chunks(sizes[group]):
-            self._decode_columns(group, names, start, window[:, left : left + width])
+        for i in range(0, len(self.columns), step):
+            names, width = list(self.columns[i : i + step]), sum(self.widths[i : i + step])
+            batches = self._open.iter_batches(length, row_groups=[group], columns=names, use_threads=False)
+            batch = next(islice(batches, number, None), ())
+            refuse_if(len(batch) != len(window), "a row group has fewer rows than it declares")
+            window[:, left : left + width] = batch_values(batch, names, self.dtype)
             left += width
-        return first + start, window
-
-    def _column_chunks(self, n_rows: int) -> Iterator[tuple[list[str], int]]:
-        """Yield the names of columns that together take about one block, with their number of features."""
-        limit = max(1, _BLOCK_BYTES // max(1, n_rows * self.dtype.itemsize))
-        names: list[str] = []
-        width = 0
-        for name, more in zip(self.columns, self.widths, strict=True):
-            if names and width + more > limit:
-                yield names, width
-                names, width = [], 0
-            names.append(name)
-            width += more
-        yield names, width
-
-    def _decode_columns(self, group: int, names: list[str], start: int, out: np.ndarray) -> None:
-        batch_size = int(max(1, _BLOCK_BYTES // (out.shape[1] * self.dtype.itemsize)))
-        position = -start
-        for batch in self._open.iter_batches(batch_size, row_groups=[group], columns=names, use_threads=False):
-            if position + len(batch) > 0:
-                place = max(position, 0)
-                values = batch_values(batch.slice(place - position, len(out) - place), names, self.dtype)
-                out[place : place + len(values)] = values
-            position += len(batch)
-            if position >= len(out):
-                return
-        raise DataError("a row group has fewer rows than it declares")
+        return first + number * length, window
 
 
 def batch_values(batch: Any, names: Any, dtype: Any) -> np.ndarray:
@@ -246,8 +207,7 @@ def batch_values(batch: Any, names: Any, dtype: Any) -> np.ndarray:
 def _column_values(column: Any) -> np.ndarray:
     if hasattr(column, "flatten") and hasattr(column.type, "value_type"):
         lengths = require("pyarrow.compute", "reading Parquet files").list_value_length(column).unique()
-        if len(lengths) != 1 or lengths.null_count:
-            raise DataError("a column of lists has lists of different lengths")
+        refuse_if(len(lengths) != 1 or lengths.null_count, "a column of lists has lists of different lengths")
         column = column.flatten()
         return np.asarray(column.to_numpy(zero_copy_only=False)).reshape(-1, lengths[0].as_py())
     return np.asarray(column.to_numpy(zero_copy_only=False)).reshape(-1, 1)

@@ -4,8 +4,6 @@ A value is an array, a sparse array, a `RowSource`, text, a list (a cell or a st
 `Opaque`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from ...backend import is_sparse
-from .._errors import Budget, DataError
+from .._errors import Budget, refuse_if
 from ._rows import RowSource
 
 # Characters of an outline, and parts of a cell or struct in it.
@@ -60,8 +58,7 @@ def checked_sparse(array: Any, budget: Budget) -> scipy.sparse.csr_array:
     """
     if array.format != "coo":
         # The full check skips arrays whose last start is 0, and overflows on differences (`test_fuzz_long`).
-        if np.any(array.indptr[1:] < array.indptr[:-1]):
-            raise DataError("a sparse array has damaged row or column starts")
+        refuse_if(np.any(array.indptr[1:] < array.indptr[:-1]), "a sparse array has damaged row or column starts")
         array.check_format(full_check=True)
     budget.take(24 * array.nnz + 8 * sum(array.shape), "a sparse array")
     result = scipy.sparse.csr_array(array)
