@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .backend import Array, as_real_array, check_memory, check_threshold, namespace, on_host, rfft
+from .backend.arrays import Array, namespace, on_host
+from .backend.checks import as_real_array, check_memory, check_threshold
+from .backend.transforms import rfft
 from .bases import fitted_basis
 from .bases._base import REPEATED, eigenvalue_groups
 from .penalties import _NAMES, make_penalty

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import is_sparse
+from ..backend.arrays import is_sparse
 from ..views import mix, row_hashes
 from ._inputs import as_matrices, common_length
 from .readers._rows import RowSource

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from .._files import StrPath
-from ..backend import available_memory
+from ..backend.checks import available_memory
 
 # Deflate cannot compress by more than this factor, so a larger one is a false declaration.
 MAX_DEFLATE_RATIO = 1032

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..backend import is_sparse
+from ..backend.arrays import is_sparse
 from .readers._rows import RowSource
 
 

@@ -10,7 +10,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
-from ..backend import is_sparse
+from ..backend.arrays import is_sparse
 from ._dataset import LABEL_NAMES, Request, Samples, encode, plain
 from ._errors import DataError, refuse_if
 from .readers._rows import RowSource

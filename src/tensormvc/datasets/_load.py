@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._files import StrPath
-from ..backend import LAZY_BYTES
+from ..backend.scratch import LAZY_BYTES
 from ._dataset import Dataset, Join, Request, Samples, by_name
 from ._errors import Budget, DataError, LayoutError, MissingDataError, reading, refuse_if
 from ._layout import choose

@@ -13,7 +13,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from .._files import StrPath, is_special, writing
-from ..backend import is_sparse
+from ..backend.arrays import is_sparse
 from ._errors import DataError, reading, require
 from ._inputs import as_matrices, common_length
 from .readers._anndata import index_column, words

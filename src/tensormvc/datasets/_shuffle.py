@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import is_sparse, random_seed
+from ..backend.arrays import is_sparse
+from ..backend.checks import random_seed
 from ._inputs import as_named_views, common_length, is_several
 from .readers._rows import RowSource
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..backend import random_seed
+from ..backend.checks import random_seed
 
 # Average distance between cluster centres, in any number of dimensions.
 _DISTANCE = 4.0

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import is_sparse
+from ...backend.arrays import is_sparse
 from .._dataset import Join
 from .._errors import DataError, LayoutError
 from ._rows import RowSource

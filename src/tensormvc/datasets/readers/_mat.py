@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.io
 
-from ...backend import is_sparse
+from ...backend.arrays import is_sparse
 from .._errors import MAX_DEFLATE_RATIO, MAX_DEPTH, Budget, DataError, refuse_if
 from ._values import Opaque, checked_sparse
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ...backend import check_memory
+from ...backend.checks import check_memory
 from .._errors import DataError, reading, refuse_if, require
 
 # Rows are read in blocks of about this many bytes.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ...backend import is_sparse
+from ...backend.arrays import is_sparse
 from .._errors import Budget, refuse_if
 from ._rows import RowSource
 
