@@ -27,7 +27,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 import tensormvc as tm
-from tensormvc.backend import parallel_ranges
+from tensormvc.backend.threads import parallel_ranges
 
 N_VIEWS, N_FEATURES, N_CLUSTERS = 3, 64, 10
 QUADRATIC = ["TSVDMVC", "TLSpNM"]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.fft
 
-from tensormvc.backend import irfft, rfft
 from tensormvc.backend.dft import split_dft
+from tensormvc.backend.transforms import irfft, rfft
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-13), (np.float32, 2e-5)])

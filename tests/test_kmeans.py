@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from tensormvc.backend import two_smallest
+from tensormvc.backend.linalg import two_smallest
 from tensormvc.rows import InMemory, SampleRandom, kmeans
 from tensormvc.rows._kmeans import _inertia, _lloyd, _measure, _square
 from tensormvc.views import as_views

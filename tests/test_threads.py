@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from tensormvc.backend import parallel_ranges
+from tensormvc.backend.threads import parallel_ranges
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,5 @@
 """``tensormvc`` and ``python -m tensormvc``."""
 
-from __future__ import annotations
-
 import sys
 
 # As in cli/_outcome.py, which cannot be imported without these packages.

@@ -6,8 +6,6 @@ the tests that run over all of them. Nothing is imported before it is used, so t
 loading NumPy.
 """
 
-from __future__ import annotations
-
 # Paths as `pkgutil.resolve_name` takes them.
 # GFT(graph="sum"), basis="gft-sum"
 GRAPHS = {

@@ -1,7 +1,5 @@
 """Low-rank shrinkage of a tensor under a basis (Algorithms 1 and 2), and the ℓ2,1 shrinkage."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

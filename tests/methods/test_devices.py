@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import tensormvc as tm
-from tensormvc.backend import inner
+from tensormvc.backend.linalg import inner
 from tensormvc.graphs import anchor_graph, bkhk, knn_graph
 from tensormvc.rows import SampleRandom, kmeans, uniform, waves
 from tensormvc.views import as_views

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensormvc as tm
-from tensormvc.backend import in_double
+from tensormvc.backend.arrays import in_double
 from tensormvc.methods import _anchor_representation, _tlrlf4mvc
 from tensormvc.views import as_views
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensormvc as tm
-from tensormvc.backend import is_on_disk, scratch_array
+from tensormvc.backend.scratch import is_on_disk, scratch_array
 from tensormvc.graphs import bkhk
 from tensormvc.graphs._bkhk_rows import bkhk_of_rows
 from tensormvc.rows import InMemory

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import tensormvc as tm
-from tensormvc.backend import thin_qr
+from tensormvc.backend.linalg import thin_qr
 from tensormvc.bases import make_basis
 from tensormvc.methods._admm import Schedule, run_admm
 from tensormvc.methods._coordinates import SampleCoordinates

@@ -15,7 +15,8 @@ import pytest
 import scipy.sparse as sp
 
 import tensormvc as tm
-from tensormvc.backend import Array, is_on_disk, is_tensor, namespace, on_host, scratch_array
+from tensormvc.backend.arrays import Array, is_tensor, namespace, on_host
+from tensormvc.backend.scratch import is_on_disk, scratch_array
 from tensormvc.rows import InMemory, OnDisk, RowArrays, piece_size, pieces, row_blocks, row_work
 
 from ..conftest import CLUSTER_LEFTOVERS, local_cluster

@@ -1,7 +1,5 @@
 """Agreement between several partitions of the same samples, without a table of all pairs of samples."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

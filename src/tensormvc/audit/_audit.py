@@ -1,7 +1,5 @@
 """Does a clustering depend on the order of the rows? A verdict on any clusterer."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Running any clusterer, an estimator or a function, with another order of the rows or another seed."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import time

@@ -1,7 +1,5 @@
 """How a clustering changes as more and more rows are shuffled."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Consensus clustering: combines several weighted clusterings into one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`MultiViewClustering`: from views to clusters without labels, and the report on what was chosen."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The clusterings that a consensus is made of: several pipelines, and the weight of each result."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

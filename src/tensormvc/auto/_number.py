@@ -1,7 +1,5 @@
 """The number of clusters, estimated without labels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product

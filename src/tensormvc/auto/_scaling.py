@@ -1,7 +1,5 @@
 """Ways to scale the values of a view before samples are compared, and which of them suit its values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """NumPy or PyTorch: which namespace an array belongs to, its type, and how it gets to another device."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Checks of arrays that come from outside: a clear error or a stated conversion, nothing silent."""
 
-from __future__ import annotations
-
 import math
 import os
 from numbers import Real

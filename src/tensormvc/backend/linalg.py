@@ -1,7 +1,5 @@
 """Linear algebra, sparse products and selection that the array API lacks, for NumPy and for PyTorch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

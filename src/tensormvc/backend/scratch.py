@@ -1,7 +1,5 @@
 """Arrays in temporary files, for data that do not fit in memory."""
 
-from __future__ import annotations
-
 import math
 import mmap
 import os

@@ -1,7 +1,5 @@
 """Threads of our own, with BLAS on one thread in each."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Fourier and cosine transforms along the first axis."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The anchor graph Fourier transform: a spectrum of n samples through a few hundred anchors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

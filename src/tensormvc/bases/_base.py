@@ -1,7 +1,5 @@
 """The base classes of the transforms: linear maps along one mode of a tensor, fitted once to the data."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Transforms that are fixed in advance: they do not look at the data, and the order of the samples is their order."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Self
 
@@ -10,8 +8,9 @@ from array_api_compat import device
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .. import backend
-from ..backend.arrays import Array
+from ..backend.arrays import Array, complex_dtype, contiguous, namespace
+from ..backend.checks import as_real_array, as_slices, check_memory, check_out, random_seed
+from ..backend.transforms import dct, idct, irfft, rfft
 from ._base import ConvertedMatrix, FixedBasis, SampleModeBasis, apply_matrix, written
 
 
@@ -51,10 +50,10 @@ class FFT(FixedBasis, SampleModeBasis):
     _complex_slices = True
 
     def _forward(self, tensor: Array, out: Array | None) -> Array:
-        return backend.rfft(tensor, out)
+        return rfft(tensor, out)
 
     def _inverse(self, slices: Array, out: Array | None) -> Array:
-        return backend.irfft(slices, self.mode_length_, out)
+        return irfft(slices, self.mode_length_, out)
 
 
 class ViewFFT(FixedBasis):
@@ -90,22 +89,22 @@ class ViewFFT(FixedBasis):
     def forward(self, tensor: Array, *, out: Array | None = None) -> Array:
         """Transform a real tensor (n, d, m) into its slices (m // 2 + 1, n, d)."""
         check_is_fitted(self, "mode_length_")
-        tensor = backend.as_real_array(tensor, "tensor", 3)
+        tensor = as_real_array(tensor, "tensor", 3)
         self._check_mode(tensor, self.mode_length_, 2, "tensor")
-        views_first = backend.namespace(tensor).permute_dims(tensor, (2, 0, 1))
+        views_first = namespace(tensor).permute_dims(tensor, (2, 0, 1))
         shape = (len(self.slice_weights_), *tensor.shape[:2])
-        return written(lambda room: backend.rfft(views_first, room), out, shape, backend.complex_dtype(tensor))
+        return written(lambda room: rfft(views_first, room), out, shape, complex_dtype(tensor))
 
     def inverse(self, slices: Array, *, out: Array | None = None) -> Array:
         """Transform slices (m // 2 + 1, n, d) back into a real tensor (n, d, m)."""
         check_is_fitted(self, "mode_length_")
-        slices = backend.as_slices(slices, complex_allowed=True)
+        slices = as_slices(slices, complex_allowed=True)
         self._check_mode(slices, len(self.slice_weights_), 0, "slices")
-        xp = backend.namespace(slices)
-        tensor = xp.permute_dims(backend.irfft(slices, self.mode_length_), (1, 2, 0))
+        xp = namespace(slices)
+        tensor = xp.permute_dims(irfft(slices, self.mode_length_), (1, 2, 0))
         if out is None:
-            return backend.contiguous(tensor)
-        backend.check_out(out, tuple(tensor.shape), tensor.dtype)
+            return contiguous(tensor)
+        check_out(out, tuple(tensor.shape), tensor.dtype)
         out[...] = tensor
         return out
 
@@ -133,10 +132,10 @@ class DCT(FixedBasis, SampleModeBasis):
     """
 
     def _forward(self, tensor: Array, out: Array | None) -> Array:
-        return backend.dct(tensor, out)
+        return dct(tensor, out)
 
     def _inverse(self, slices: Array, out: Array | None) -> Array:
-        return backend.idct(slices, out)
+        return idct(slices, out)
 
 
 class Haar(FixedBasis, SampleModeBasis):
@@ -163,7 +162,7 @@ class Haar(FixedBasis, SampleModeBasis):
     """
 
     def _forward(self, tensor: Array, out: Array | None) -> Array:
-        xp = backend.namespace(tensor)
+        xp = namespace(tensor)
         if out is None:
             out = xp.empty_like(tensor)
         level, length = tensor, tensor.shape[0]
@@ -179,7 +178,7 @@ class Haar(FixedBasis, SampleModeBasis):
         return out
 
     def _inverse(self, slices: Array, out: Array | None) -> Array:
-        xp = backend.namespace(slices)
+        xp = namespace(slices)
         lengths = [slices.shape[0]]
         while lengths[-1] > 1:
             lengths.append((lengths[-1] + 1) // 2)
@@ -236,9 +235,9 @@ class RandomOrthogonal(FixedBasis, SampleModeBasis):
         """Draw the orthogonal matrix for the number of samples; the parameters are those of the other bases."""
         super().fit(views)
         n = self.mode_length_
-        backend.check_memory(3 * 8 * n * n, f"a random orthogonal transform of {n} samples", 'use basis="agft"')
+        check_memory(3 * 8 * n * n, f"a random orthogonal transform of {n} samples", 'use basis="agft"')
         seed = random_state if self.random_state is None else self.random_state
-        rng = np.random.RandomState(backend.random_seed(seed))
+        rng = np.random.RandomState(random_seed(seed))
         q, r = np.linalg.qr(rng.standard_normal((n, n)))
         self.matrix_: NDArray[np.float64] = (q * np.where(np.diag(r) < 0, -1.0, 1.0)).T
         self._converted = ConvertedMatrix(self.matrix_)

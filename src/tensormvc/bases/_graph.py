@@ -1,7 +1,5 @@
 """The graph Fourier transform: frequencies from a graph over the samples."""
 
-from __future__ import annotations
-
 from pkgutil import resolve_name
 from typing import Any, Self
 

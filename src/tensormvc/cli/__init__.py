@@ -1,7 +1,5 @@
 """The command line. Commands import what they need when they run, so that ``--help`` and completion are fast."""
 
-from __future__ import annotations
-
 import inspect
 import signal
 import sys

@@ -1,7 +1,5 @@
 """``tensormvc audit``: test whether a clustering depends on the order of the rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """``tensormvc bench``: run the paper's tables, and report the results."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """``tensormvc info`` and ``tensormvc convert``: summarise a file, and write its data in another format."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``tensormvc cluster --scheduler``: labels for more samples than one machine holds."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a command prints: text and tables, or one JSON object, on stdout; progress on stderr if it is a terminal."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

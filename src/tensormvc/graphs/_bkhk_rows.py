@@ -4,8 +4,6 @@ A round of 2-means looks at the samples twice: once for how much nearer each is 
 to the first, once for the sums of the first sides. In between, what separates the halves is found by counting.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

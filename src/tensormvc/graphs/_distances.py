@@ -3,8 +3,6 @@
 Position never decides who is a neighbour: distances that differ by less than `tie_margin` count as equal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The ideal graph, made of known classes: an upper bound for comparison."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """k-nearest-neighbour graphs over the samples, for all views together (SimG) and summed over the views (SumG)."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

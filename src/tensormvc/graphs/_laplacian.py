@@ -1,7 +1,5 @@
 """The normalised Laplacian of a graph over the samples, its lowest eigenpairs, and checks of graphs from users."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from inspect import signature
 from typing import Any

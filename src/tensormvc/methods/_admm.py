@@ -1,7 +1,5 @@
 """The loop that every method runs in: penalty parameters, stopping rule, history, callback."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping

@@ -11,8 +11,6 @@ penalty parameters μ and ρ. `round` has the updates in order; rows meet only i
 products that update the anchors A_v.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """ASR-ETR: representation by anchors, with a tight surrogate of the tensor rank."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar

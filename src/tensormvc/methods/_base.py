@@ -1,7 +1,5 @@
 """What all estimators share: from any input to `Views`, from labels in working order to `labels_`."""
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Labels of codes in TLRLF4MVC: each sample goes to the standardised centre with the largest inner product."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

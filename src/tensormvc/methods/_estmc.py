@@ -1,7 +1,5 @@
 """ESTMC: representation by anchors, with a choice of non-convex penalties."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """GMC: the consensus graph as a clusterer of its own."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass

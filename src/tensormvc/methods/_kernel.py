@@ -1,7 +1,5 @@
 """Gaussian similarities of samples to anchors, and the factor of the ridge projection onto them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -15,8 +15,6 @@ the views after any round, and Q3 nothing in the span of F: they begin at zero, 
 part p of them into −p/2. So B̂ is the mean of the B_v, Y_v is F Fᵀ B_v, and only the sum of Q1 and Q3 is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral

@@ -1,7 +1,5 @@
 """TLSpNM: self-representation with a logarithmic penalty on the singular values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

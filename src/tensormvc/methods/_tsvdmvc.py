@@ -1,7 +1,5 @@
 """t-SVD-MVC: self-representation with the tensor nuclear norm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Matplotlib figures as inline SVG, whose text and lines take the colours of the page, light or dark."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A string is text and is escaped wherever it is used; only the results of these f
 well-formed XML, so that a strict parser can read them.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

@@ -1,7 +1,5 @@
 """How well each view supports a clustering, without labels."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

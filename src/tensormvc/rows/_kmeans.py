@@ -4,8 +4,6 @@ scikit-learn's `KMeans` cannot replace it: its seeding draws by position, it has
 devices and clusters, and `benchmarks/kmeans.py` shows what the distance bounds save.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks of a view: a matrix of finite real numbers, in which a row of NaN is a missing sample."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Turn every form of input into a list of matrices, aligned on their samples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Chunks are as given, row blocks depend on the number of samples alone. So rows a
 partitions, in the order of their keys, and once back for the results.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

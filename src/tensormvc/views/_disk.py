@@ -1,7 +1,5 @@
 """Views on disk, read twice in blocks of rows."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

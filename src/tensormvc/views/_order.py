@@ -1,7 +1,5 @@
 """The canonical order of the samples: exact hashes of their values, and rows at unit length in that order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
