@@ -91,7 +91,9 @@ def test_files(method, views, expected, tmp_path, monkeypatch):
     np.testing.assert_allclose(fitted.history_[-1].objective, expected.history_[-1].objective, rtol=1e-9)
 
 
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "TLRLF4MVC in a span"], indirect=True)
 def test_dask(method, views, expected, client):
+    """On two workers; spans are in the tests of Dask, with more samples."""
     da = pytest.importorskip("dask.array", reason="Dask is not installed (extra 'dask')")
     order = np.random.default_rng(0).permutation(N)
     size = -(-N // 3)
@@ -120,4 +122,4 @@ def test_the_example_needs_no_line_for_any_place():
 
 def test_the_example_runs(capsys):
     runpy.run_path(str(EXAMPLE), run_name="__main__")
-    assert "the same partition of 1797 samples in all of 5 orders" in capsys.readouterr().out
+    assert "the same partition of 1797 samples in all of 3 orders" in capsys.readouterr().out
