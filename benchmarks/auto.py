@@ -1,10 +1,10 @@
-"""The front door against fixed pipelines, and criteria without labels against accuracy.
+"""Compare `MultiViewClustering` with fixed pipelines, and label-free criteria with accuracy.
 
-For every data set with at most 10 000 samples: `MultiViewClustering`, the baselines of the benchmark, and the reference
-pipelines {unit length, z-scored} × {k-means, spectral clustering of the neighbours in the views side by side, of
-the sum of the views' graphs, TSVDMVC and ESTMC on both graphs}. Labels measure, and choose only where it is said.
-All criteria of `select_model` are compared on one pool of estimators; the cheap ones on everything else, too.
-Results are kept row by row in a CSV file, so that the same command goes on where it was; tables are printed from it.
+On every data set with at most 10 000 samples it runs `MultiViewClustering`, the baselines of the benchmark, and the
+reference pipelines {unit length, z-scores} × {k-means, spectral clustering of SimG (concatenated views) and of SumG
+(sum of the views' graphs), TSVDMVC and ESTMC on both graphs}. Labels only measure the results, unless stated otherwise.
+All criteria of `select_model` are compared on one pool of estimators, and those that need only labels on everything.
+Each result is appended to a CSV file, from which the tables are printed; an existing file is resumed.
 """
 
 import argparse
@@ -20,7 +20,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 import tensormvc as tm
-from tensormvc import auto, selection
+from tensormvc import selection
+from tensormvc.auto import _members
 from tensormvc.auto._consensus import cluster_embedding, consensus_embedding
 from tensormvc.auto._evidence import gather_evidence
 from tensormvc.bench._methods import BASELINES
@@ -33,7 +34,7 @@ SETS = [
     *["ALOI-100_recomputed", "Hdigit"],
 ]
 FIXED = ["kmeans-l2", "kmeans-z", "spectral-sim", "spectral-sum", "spectral-gmc"]
-FROM_GRAPHS = ["neighbour-information", "modularity", "held-out-view"]
+FROM_GRAPHS = selection._ON_GRAPHS
 CRITERIA = [*FROM_GRAPHS, "stability", "silhouette"]
 
 
@@ -42,7 +43,7 @@ def z_scored(views):
 
 
 def reference_pipelines(most_tensor, most_anchors, device):
-    """Return the fourteen by name, with the largest number of samples that each is run on here."""
+    """Return the fourteen pipelines by name, each with the largest number of samples it is run on."""
     common = {"random_state": 0, "device": device}
     made = {}
     for scaling, scale in {"unit": list, "z": z_scored}.items():
@@ -62,7 +63,7 @@ def fitted(model):
 
 
 def pool(n_clusters, device):
-    """Return estimators of which good and bad ones are known to exist on every data set."""
+    """Return estimators among which every data set has good and bad ones."""
     return {
         f"ESTMC, gft-{graph}, alpha {alpha:g}": tm.ESTMC(
             n_clusters, basis=f"gft-{graph}", alpha=alpha, random_state=0, device=device
@@ -73,20 +74,20 @@ def pool(n_clusters, device):
 
 
 def variants(model, views, n_clusters):
-    """Yield labels under other constants than the front door's, each changed by itself, from the members of one fit."""
+    """Yield labels with one constant of `MultiViewClustering` changed at a time, from the members of one fit."""
     members = model.report_.members
-    samples = SampleRandom(gather_evidence(views).rows(slice(0, len(model.landmarks_))).views, 0)
+    samples = SampleRandom(gather_evidence(views).first(len(model.landmarks_)).views, 0)
     scores = np.array([member.score for member in members])
-    fewer, more = f", {n_clusters} frequencies", f", {int(auto._MORE_FREQUENCIES * n_clusters) + 1} frequencies"
+    fewer, more = f", {n_clusters} frequencies", f", {int(_members.MORE_FREQUENCIES * n_clusters) + 1} frequencies"
     chosen = {
-        "as it is": (auto._TEMPERATURE, ""),
+        "as it is": (_members.TEMPERATURE, ""),
         "temperature 0.02": (0.02, ""),
         "temperature 0.1": (0.1, ""),
         "equal weights": (np.inf, ""),
-        "10 neighbours only": (auto._TEMPERATURE, "20 neighbours"),
-        "20 neighbours only": (auto._TEMPERATURE, "10 neighbours"),
-        "as many frequencies as clusters only": (auto._TEMPERATURE, more),
-        "a third more frequencies only": (auto._TEMPERATURE, fewer),
+        "10 neighbours only": (_members.TEMPERATURE, "20 neighbours"),
+        "20 neighbours only": (_members.TEMPERATURE, "10 neighbours"),
+        "as many frequencies as clusters only": (_members.TEMPERATURE, more),
+        "a third more frequencies only": (_members.TEMPERATURE, fewer),
     }
     for variant, (temperature, left_out) in chosen.items():
         kept = [i for i, member in enumerate(members) if not left_out or left_out not in member.name]
@@ -98,7 +99,7 @@ def variants(model, views, n_clusters):
 
 
 class Store:
-    """Rows of results in a CSV file, each written as soon as it is known."""
+    """Results in a CSV file, each appended as soon as it is computed."""
 
     fields = ("dataset", "pipeline", "kind", "ACC", "NMI", "ARI", "seconds", *CRITERIA)
 
@@ -120,19 +121,19 @@ class Store:
 
 
 class Judge:
-    """Scores labelings of one data set; the graphs that it needs are made once."""
+    """Scores clusterings of one data set with all criteria; their graphs are built once."""
 
     def __init__(self, views, y):
-        self.views, self.y, self.judges = views, y, None
+        self.views, self.y, self.evidence = as_views(views, unit=False), y, None
 
     def measure(self, store, dataset, pipeline, kind, labels, seconds, **others):
-        if self.judges is None:
-            made = as_views(self.views, unit=False)
-            self.judges = {name: selection._CRITERIA[name](made, self.views, 0) for name in FROM_GRAPHS}
-        found = tm.metrics.clustering_report(self.y, labels)
-        values = {name: round(100 * found[name], 3) for name in ("ACC", "NMI", "ARI")}
+        if self.evidence is None:
+            self.evidence = gather_evidence(self.views)
+        metrics = tm.metrics.clustering_report(self.y, labels)
+        values = {name: round(100 * metrics[name], 3) for name in ("ACC", "NMI", "ARI")}
         scores = dict.fromkeys(CRITERIA, "")
-        scores |= {name: round(judge(pipeline, labels), 6) for name, judge in self.judges.items()}
+        working = self.views.to_working_order(labels)
+        scores |= {name: round(self.evidence.score(working, *measure), 6) for name, measure in FROM_GRAPHS.items()}
         scores |= {name: round(score, 6) for name, score in others.items()}
         store.add(dataset=dataset, pipeline=pipeline, kind=kind, seconds=round(seconds, 2), **values, **scores)
 
@@ -151,7 +152,7 @@ def run(store, name, folder, args):
             labels[model.landmarks_] = member.labels
             judge.measure(store, name, f"member: {member.name}", "member", labels, 0.0)
         judge.measure(store, name, "MultiViewClustering", "auto", model.labels_, seconds)
-        for variant, labels in variants(model, as_views(views, unit=False), c):
+        for variant, labels in variants(model, judge.views, c):
             judge.measure(store, name, f"variant: {variant}", "variant", labels, 0.0)
     pipelines = {f"baseline: {key}": (10**9, BASELINES[key].cluster, list) for key in FIXED}
     pipelines |= reference_pipelines(args.most_tensor, args.most_anchors, args.device)
@@ -218,9 +219,9 @@ def tables(store):
     means = [f"**{np.mean(values):.1f}**" for values in (ours, oracle, simple)]
     print(f"| **mean** | {means[0]} | {means[1]} | | {means[2]} ({best_fixed}) |")
     leave_one_out(store, names)
-    print("\nOf the members and references:")
+    print("\nMembers and references:")
     judge_criteria(store, names, ("member", "reference"), FROM_GRAPHS)
-    print("\nOf one pool of estimators:")
+    print("\nPool of estimators:")
     judge_criteria(store, names, ("pool",), CRITERIA)
     print("\n| data | classes | number found |\n|---|---|---|")
     for name in names:
@@ -229,7 +230,7 @@ def tables(store):
 
 
 def leave_one_out(store, names):
-    """Print what the constants are worth, and what they give where each data set has no say in them."""
+    """Print what each constant is worth, and the accuracy if constants are chosen on the other data sets."""
     rows = {(row["dataset"], row["pipeline"]): float(row["ACC"]) for row in store.rows if row["kind"] == "variant"}
     found = list(dict.fromkeys(pipeline for _, pipeline in rows))
     if not found or any((name, variant) not in rows for name in names for variant in found):
@@ -244,7 +245,7 @@ def leave_one_out(store, names):
 
 
 def judge_criteria(store, names, kinds, criteria):
-    """Print how well each criterion ranks clusterings, and how far its choice is from the best."""
+    """Print how well each criterion ranks clusterings, and how much worse its choice is than the best."""
     print("\n| criterion | data sets | rank correlation with ACC, mean | ACC of its choice | regret | worst regret |")
     print("|---|---|---|---|---|---|")
     for criterion in criteria:
@@ -264,10 +265,10 @@ def judge_criteria(store, names, kinds, criteria):
 
 
 def budgets(folder):
-    """Print how long fits of 70 000 samples take under several time budgets."""
+    """Print time and accuracy on 70 000 samples for several time budgets."""
     views, y = tm.datasets.load_views(folder / "MNIST70k.mat")
     views = [np.asarray(view, dtype=np.float64) for view in views]
-    print("| time budget, s | seconds | landmarks | clusterings joined | ACC |\n|---|---|---|---|---|")
+    print("| time budget, s | seconds | landmarks | clusterings combined | ACC |\n|---|---|---|---|---|")
     for budget in (15, 30, 60, 300):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="time_budget", category=RuntimeWarning)
@@ -284,13 +285,21 @@ def budgets(folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="folder of the data sets")
-    parser.add_argument("--output", type=Path, default=Path("auto.csv"), help="results so far, gone on with")
+    parser.add_argument(
+        "--output", type=Path, default=Path("auto.csv"), help="CSV file of the results; an existing one is resumed"
+    )
     parser.add_argument("--datasets", nargs="*", default=SETS)
-    parser.add_argument("--most-tensor", type=int, default=2500, help="most samples for the references with TSVDMVC")
-    parser.add_argument("--most-anchors", type=int, default=10_000, help="most samples for the references with ESTMC")
-    parser.add_argument("--device", help="where TSVDMVC and ESTMC compute, with PyTorch, such as cuda")
-    parser.add_argument("--budgets", action="store_true", help="the table of time budgets on MNIST70k instead")
-    parser.add_argument("--tables", action="store_true", help="print the tables of what is there, and compute nothing")
+    parser.add_argument(
+        "--most-tensor", type=int, default=2500, help="largest data set for the references with TSVDMVC"
+    )
+    parser.add_argument(
+        "--most-anchors", type=int, default=10_000, help="largest data set for the references with ESTMC"
+    )
+    parser.add_argument("--device", help="PyTorch device for TSVDMVC and ESTMC, such as cuda")
+    parser.add_argument("--budgets", action="store_true", help="print only the table of time budgets on MNIST70k")
+    parser.add_argument(
+        "--tables", action="store_true", help="print the tables of an existing file, and compute nothing"
+    )
     args = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.filterwarnings("ignore", message="Graph is not fully connected")

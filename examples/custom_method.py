@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 import tensormvc as tm
-from tensormvc.backend import Array, in_double
+from tensormvc.backend.arrays import Array, in_double
 from tensormvc.methods import SampleCoordinates, Schedule, Step, TensorClusterer, embed, initial_anchors, polar_factor
 from tensormvc.rows import RowArrays, row_work
 
@@ -100,7 +100,7 @@ class LeastSquares(TensorClusterer):
 
 
 if __name__ == "__main__":
-    views, y = tm.datasets.load_digits_views()
+    views, y = tm.datasets.load_digits_views(600)
     model = LeastSquares(n_clusters=10, basis="agft", random_state=0).fit(views)
     report = tm.metrics.clustering_report(y, model.labels_)
     print(f"{len(y)} digits in {len(views)} views, {model.n_iter_} rounds:")

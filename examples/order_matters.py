@@ -1,11 +1,10 @@
 """
-Order matters to the FFT, and not to the GFT
-============================================
+The order of the samples matters to the FFT, but not to the GFT
+===============================================================
 
-The same handwritten digits, once sorted by class and once shuffled. A tensor method transforms along the
-samples and shrinks the singular values of every slice of the spectrum. Under the FFT both the spectrum and
-what the shrinkage keeps depend on the order of the rows, which means nothing. Under a transform that comes
-from the data they do not.
+The same handwritten digits, once sorted by class and once shuffled. A tensor method transforms along the samples and
+shrinks the singular values of every spectral slice. Under the FFT, both the spectrum and the result of the shrinkage
+depend on the order of the rows, which carries no information. Under a data-adaptive transform they do not.
 """
 
 import argparse
@@ -21,7 +20,7 @@ import numpy as np
 import tensormvc as tm
 
 COLOURS = {"class-sorted": "#0072B2", "shuffled": "#D55E00"}
-# Of the unnormalised coefficients of the FFT; those of an orthonormal transform are smaller by √n.
+# For the coefficients of the FFT, which are √n times larger than those of an orthonormal transform.
 FFT_THRESHOLD = 60.0
 
 
@@ -33,10 +32,10 @@ def class_contrast(tensor, y):
 
 
 def look(views, y, basis, threshold):
-    """Shrink the similarities of the samples under a basis and measure what happens."""
-    tensor = tm.diagnostics.similarity_tensor(views)  # what the paper's spectra are of
+    """Shrink the similarity tensor under a basis and measure the effect."""
+    tensor = tm.diagnostics.similarity_tensor(views)  # the tensor of the paper's figures
     shrunk = tm.shrinkage.low_rank_shrink(tensor, basis, "nuclear", threshold)
-    # Slice 0 is (nearly) the mean over the samples: it knows no order.
+    # Slice 0 is close to the mean over the samples, which does not depend on their order.
     before, after = (
         (basis.slice_weights_ * np.sum(np.abs(basis.forward(t)) ** 2, axis=(1, 2)))[1:] for t in (tensor, shrunk)
     )
@@ -51,9 +50,9 @@ def look(views, y, basis, threshold):
 
 
 def main():
-    """Print the comparison and write the picture."""
-    parser = argparse.ArgumentParser(description="Show what the order of the rows does to a tensor method.")
-    parser.add_argument("-o", "--output", type=Path, default=Path("demo"), help="folder for the picture")
+    """Print the comparison and save the figure."""
+    parser = argparse.ArgumentParser(description="Show how a tensor method depends on the order of the samples.")
+    parser.add_argument("-o", "--output", type=Path, default=Path("demo"), help="folder for the figure")
     args = parser.parse_args()
 
     views, y = tm.datasets.load_digits_views(600, class_sorted=True)
@@ -79,15 +78,15 @@ def main():
     picture = args.output / "order_matters.png"
     draw(looks, picture)
     print(
-        "\nThe samples and their similarities are the same; only the order of the rows differs. To the FFT, rows\n"
-        "sorted by class look like a smooth signal and shuffled ones like noise. The graph Fourier transform takes\n"
-        "its frequencies from the data: its two lines are equal to the last digit.\n\n"
-        f"Picture: {picture.resolve()}"
+        "\nThe samples and their similarities are the same; only the order of the rows differs. To the FFT, samples\n"
+        "sorted by class are a smooth signal and shuffled samples are noise. The graph Fourier transform takes its\n"
+        "frequencies from the data: its two lines are equal to the last digit.\n\n"
+        f"Figure: {picture.resolve()}"
     )
 
 
 def draw(looks, path):
-    """Draw the spectra before and after the shrinkage, and the similarities left, with rows put back by class."""
+    """Plot the spectra before and after the shrinkage, and the shrunk similarities with rows sorted by class."""
     figure, axes = plt.subplots(2, 4, figsize=(15, 7.4), layout="constrained")
     for column, ((transform, order), seen) in enumerate(looks.items()):
         top, bottom = axes[:, column]
@@ -103,7 +102,7 @@ def draw(looks, path):
         by_class = np.argsort(labels, kind="stable")
         low, high = np.quantile(looks["FFT", "class-sorted"]["similarity"][0], [0.01, 0.99])
         image = bottom.imshow(similarity[np.ix_(by_class, by_class)], cmap="cividis", vmin=low, vmax=high)
-        bottom.set(title="what is left", xlabel="samples, by class", ylabel="samples, by class")
+        bottom.set(title="after shrinkage", xlabel="samples, by class", ylabel="samples, by class")
     figure.colorbar(image, ax=axes[1], label="similarity (pixels view)")
     figure.savefig(path, dpi=110)
     plt.close(figure)

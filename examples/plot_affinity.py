@@ -1,9 +1,10 @@
 """
-Affinities, sorted by cluster
-=============================
+Affinities sorted by cluster
+============================
 
-t-SVD-MVC learns how much each sample helps to represent each other. Sorted by the clusters that it found, bright
-squares along the diagonal are clusters that hold together; bright spots elsewhere are samples that have two homes.
+t-SVD-MVC represents every sample by the others; the affinity of two samples is how much they contribute to each other.
+With rows and columns sorted by cluster, bright blocks on the diagonal are coherent clusters, and bright spots elsewhere
+are samples between two clusters.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,8 @@ Does my clusterer depend on the order of the rows?
 ==================================================
 
 `audit_order` clusters the same samples in several orders with one seed, and in one order with several seeds. k-means
-with a fixed seed looks repeatable, but its seed picks rows by their numbers: in another order these are other samples.
+with a fixed seed looks reproducible, but the seed selects initial centres by row number, so another order starts from
+other samples.
 """
 
 import matplotlib.pyplot as plt

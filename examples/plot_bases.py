@@ -2,10 +2,10 @@
 What the components of a basis look like
 ========================================
 
-Rows are samples, put in the order of their classes for display; columns are components. Those of the FFT are waves over
-row numbers, which say nothing here: the digits came in turns. Those of the GFT come from a graph over the samples:
-groups of samples light up together. With the graph that links all samples of a class, which only an oracle has, they
-are the classes.
+Rows are samples, sorted by class for display; columns are components. The components of the FFT are waves over the row
+numbers, which carry no information here. Those of the GFT come from a graph over the samples, and groups of similar
+samples have similar values. With the ideal graph, which links all samples of the same class and needs the labels, the
+components are the classes.
 """
 
 import matplotlib.pyplot as plt

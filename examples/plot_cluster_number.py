@@ -1,9 +1,9 @@
 """
-How many clusters there are
-===========================
+How many clusters are there?
+============================
 
-Graphs that see the samples differently agree where the number of clusters is right, and their spectra have a gap there.
-No label is used; these samples have five groups.
+At the right number of clusters, clusterings of different graphs of the same samples agree, and the spectra of the
+graphs have a gap. No labels are used; these samples form five groups.
 """
 
 import matplotlib.pyplot as plt
@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import tensormvc as tm
 
 views, y = tm.datasets.make_multiview(200, n_clusters=5, random_state=0)
-found = tm.estimate_n_clusters(views)
-print(found.statement)
-found.plot()
+estimate = tm.estimate_n_clusters(views)
+print(estimate.statement)
+estimate.plot()
 plt.show()

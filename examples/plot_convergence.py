@@ -1,9 +1,9 @@
 """
-How a fit converges
-===================
+Convergence of a fit
+====================
 
-The methods run in rounds with growing penalties. A fit stops when its residuals are below the tolerance: how far the
-representation is from explaining the samples, and from its low-rank twin.
+The methods are ADMM iterations with growing penalty parameters. A fit stops when its residuals are below the tolerance:
+the reconstruction error of the samples, and the distance between the representation and its low-rank copy.
 """
 
 import matplotlib.pyplot as plt

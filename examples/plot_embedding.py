@@ -2,9 +2,8 @@
 The embedding behind the clusters
 =================================
 
-k-means makes the clusters of an embedding that the method has found. Its dimensions are as many as the clusters; the
-picture shows it along the two directions in which the clusters differ most, so that those which differ elsewhere
-overlap.
+The clusters come from k-means on an embedding with as many dimensions as clusters. The plot shows the two directions in
+which the clusters differ most; clusters that differ in other dimensions overlap here.
 """
 
 import matplotlib.pyplot as plt

@@ -2,10 +2,9 @@
 Energy in the first components
 ==============================
 
-Which share of the energy lies in the first K components (the very first left out), at three shuffle rates. The curves
-of the FFT move with the rate, and end up at the diagonal: no component says more than another. Those of GFT and AGFT
-lie inside each other. (AGFT has fewer components: one for each anchor. The FFT has every frequency twice, once from
-each end.)
+The fraction of the energy in the first K components, without the very first one, at three shuffle rates. The curves of
+the FFT change with the rate and approach the diagonal, where all components have the same energy. The curves of GFT and
+AGFT do not change. (AGFT has one component per anchor. The FFT has every frequency twice, once from each end.)
 """
 
 import matplotlib.pyplot as plt

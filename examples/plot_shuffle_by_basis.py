@@ -1,10 +1,10 @@
 """
-Which transforms notice a shuffle
-=================================
+Which transforms depend on the order of the samples?
+====================================================
 
-One method, TLSpNM, with three transforms along the samples. The FFT sees an order where there is none: it does best on
-rows that are sorted by class, and worse the more of them are shuffled. The graph Fourier transform (GFT) and its anchor
-form (AGFT) give the same clusters in every order.
+TLSpNM with three transforms along the samples. With the FFT, the accuracy is best for samples sorted by class and falls
+as more of them are shuffled. The graph Fourier transform (GFT) and its anchor version (AGFT) give the same clusters in
+every order.
 """
 
 import matplotlib.pyplot as plt

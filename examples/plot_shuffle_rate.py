@@ -1,10 +1,10 @@
 """
-Shuffling rows: less accurate under the FFT
-===========================================
+Shuffling the samples lowers the accuracy under the FFT
+=======================================================
 
-The same digits, first sorted by class, as benchmark files are, then with a growing share of the rows shuffled. The data
-are the same throughout. The circular total variation (CTV), which counts how much the samples change from row to row,
-grows; the accuracy of t-SVD-MVC with the FFT falls.
+The samples are sorted by class, as in benchmark files, and then a growing fraction of them is shuffled. The data remain
+the same. The circular total variation (CTV), the change between consecutive samples, grows; the accuracy of t-SVD-MVC
+with the FFT falls.
 """
 
 import matplotlib.pyplot as plt

@@ -1,10 +1,10 @@
 """
-Where the energy goes when rows are shuffled
-============================================
+Spectra of sorted and shuffled samples
+======================================
 
-The tensor holds the similarities of the samples in every view. Sorted by class, its rows are a smooth signal, and the
-Fourier transform along the samples puts its energy into the lowest frequencies; that is what a low-rank method lives
-on. Shuffled, the same rows have a spectrum like noise.
+The tensor holds the similarities between the samples in every view. Sorted by class, its rows are a smooth signal, and
+the Fourier transform along the samples concentrates their energy in the lowest frequencies, which low-rank methods rely
+on. Shuffled, the same rows have the flat spectrum of noise.
 """
 
 import matplotlib.pyplot as plt

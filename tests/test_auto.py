@@ -1,15 +1,17 @@
-"""The front door: what it chooses, that it tells, that the order means nothing, and that it keeps to its time."""
+"""`MultiViewClustering`: its choices, its report, independence of the order of samples and views, the time budget."""
 
 import time
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import cut_tree, ward
 
 import tensormvc as tm
-from tensormvc.auto import _estimator as auto
-from tensormvc.auto import _scaling as _normalisations
-from tensormvc.auto._consensus import consensus_embedding
+from tensormvc.auto import _estimator, _scaling
+from tensormvc.auto._consensus import consensus_embedding, ward_labels
 from tensormvc.auto._evidence import gather_evidence
 from tensormvc.graphs._fuzzy import find_neighbours
 from tensormvc.views import as_views
@@ -64,8 +66,8 @@ def test_order_changes_nothing_in_full(request, data):
 
 def test_landmarks_stand_for_the_others(digits, monkeypatch):
     views, y = digits
-    monkeypatch.setattr(auto, "_MOST_LANDMARKS", 200)
-    monkeypatch.setattr(auto, "_LEAST_LANDMARKS", 200)
+    monkeypatch.setattr(_estimator, "_MOST_LANDMARKS", 200)
+    monkeypatch.setattr(_estimator, "_LEAST_LANDMARKS", 200)
     model = fit(views)
     assert model.report_.n_landmarks == 200
     assert len(model.landmarks_) == 200
@@ -82,16 +84,16 @@ def test_landmarks_stand_for_the_others(digits, monkeypatch):
 def test_the_budget_decides_the_landmarks_and_ends_the_fit(digits):
     views, _y = digits
     start = time.perf_counter()
-    with pytest.warns(RuntimeWarning, match="pipelines were left out"):
+    with pytest.warns(RuntimeWarning, match="too short for . pipelines: raise it"):
         model = fit(views, time_budget=1e-3)
     assert model.report_.left_out
     assert len(model.report_.members) == 2
     assert "Left out" in str(model.report_)
     assert time.perf_counter() - start < 15
     evidence = gather_evidence(as_views([np.random.default_rng(0).normal(size=(20_000, 5))], unit=False))
-    assert auto._landmarks(evidence, 300) == 10_000
-    assert auto._landmarks(evidence, 4) < auto._landmarks(evidence, 6) < 10_000
-    assert auto._landmarks(evidence, 1e-6) == 1000
+    assert _estimator._landmark_count(evidence, 300) == 10_000
+    assert _estimator._landmark_count(evidence, 4) < _estimator._landmark_count(evidence, 6) < 10_000
+    assert _estimator._landmark_count(evidence, 1e-6) == 1000
 
 
 def test_it_tells_what_it_chose(digits):
@@ -123,7 +125,7 @@ def test_the_number_of_clusters_is_found():
 def test_a_graph_of_the_user_is_one_of_the_graphs(digits):
     views, y = digits
     model = tm.MultiViewClustering(10, random_state=0).fit(views, sample_graph=tm.ideal_graph(y))
-    given = [member for member in model.report_.members if member.name.startswith("given graph")]
+    given = [member for member in model.report_.members if member.name.startswith("sample_graph")]
     order = model.landmarks_
     assert acc(y[order], given[0].labels) == 1
     permutation = np.random.default_rng(0).permutation(300)
@@ -141,7 +143,7 @@ def test_views_confirm_the_right_scaling():
     evidence = gather_evidence(as_views({"drowned": drowned, "good": views[1]}, unit=False))
     chosen = {choice.view: choice for choice in evidence.normalisations}
     assert chosen["drowned"].name in ("z-score", "z-score-unit", "range")
-    assert "the other views confirm" in chosen["drowned"].reason
+    assert "agrees best with the other views" in chosen["drowned"].reason
 
 
 def test_a_view_of_noise_gets_little_weight():
@@ -157,9 +159,9 @@ def test_counts_are_weighed_by_rarity_and_text_is_kept_sparse():
     rng = np.random.default_rng(0)
     counts = sp.random_array((80, 400), density=0.03, rng=rng, data_sampler=lambda size: rng.integers(1, 9, size))
     dense = counts.toarray()
-    assert _normalisations.usual_normalisation(_normalisations.lean(dense)) == "tf-idf"
+    assert _scaling.usual_normalisation(_scaling.lean(dense)) == "tf-idf"
     for form in (counts, dense):
-        scaled = _normalisations.normalised(_normalisations.lean(form), "tf-idf")
+        scaled = _scaling.normalised(_scaling.lean(form), "tf-idf")
         assert sp.issparse(scaled)
         occurs = np.count_nonzero(dense, axis=0)
         expected = np.where(dense > 0, 1 + np.log(np.maximum(dense, 1)), 0) * (np.log(81 / (1 + occurs)) + 1)
@@ -167,12 +169,12 @@ def test_counts_are_weighed_by_rarity_and_text_is_kept_sparse():
         expected /= np.sqrt((expected**2).sum() / 80)
         # A few logarithms and a norm over 400 features.
         np.testing.assert_allclose(scaled.toarray(), expected, rtol=1e-12, atol=1e-14)
-    assert "root" not in _normalisations.suitable_normalisations(rng.normal(size=(5, 3)))
-    assert _normalisations.usual_normalisation(rng.normal(size=(5, 3))) == "z-score"
-    assert _normalisations.usual_normalisation(rng.normal(size=(5, 30))) == "z-score-unit"
+    assert "root" not in _scaling.suitable_normalisations(rng.normal(size=(5, 3)))
+    assert _scaling.usual_normalisation(rng.normal(size=(5, 3))) == "z-score"
+    assert _scaling.usual_normalisation(rng.normal(size=(5, 30))) == "z-score-unit"
 
 
-@pytest.mark.parametrize("name", _normalisations.NORMALISATIONS)
+@pytest.mark.parametrize("name", _scaling.NORMALISATIONS)
 def test_a_normalisation_can_be_asked_for(digits, name):
     views, _y = digits
     model = fit([view[:60] for view in views], 4, normalisation=["auto", name, "auto", "unit"])
@@ -222,6 +224,63 @@ def test_many_samples_at_one_distance_are_no_neighbours():
     # A few ties are all included, whatever their position.
     line = np.arange(10.0)[:, None]
     assert np.diff(find_neighbours([line], 1).starts).tolist() == [1, 2, 2, 2, 2, 2, 2, 2, 2, 1]
+
+
+def textbook_neighbours(samples, candidates, k, skip_self):
+    """The rule for ties, literally, on points with whole coordinates (whose distances are exact)."""
+    lists = []
+    for i, sample in enumerate(samples):
+        distances = {
+            j: ((sample - other) ** 2).sum() for j, other in enumerate(candidates) if not (skip_self and i == j)
+        }
+        kth = sorted(distances.values())[k - 1]
+        tied = [j for j, distance in distances.items() if distance <= kth]
+        nearer = [j for j, distance in distances.items() if distance < kth]
+        lists.append(sorted(tied if len(tied) <= 2 * k or not nearer else nearer, key=lambda j: (distances[j], j)))
+    return lists
+
+
+@given(st.integers(0, 10**6), st.integers(3, 40), st.integers(1, 4), st.integers(1, 3), st.data())
+def test_the_rule_for_ties_holds_for_dense_and_sparse_parts(seed, n, width, spread, data):
+    """Whole coordinates in a small range: full of ties and duplicates."""
+    points = np.random.default_rng(seed).integers(0, spread + 1, size=(n, width)).astype(float)
+    among_themselves = data.draw(st.booleans())
+    candidates = points if among_themselves else points[: max(2, n // 2)]
+    k = data.draw(st.integers(1, len(candidates) - 1))
+    expected = textbook_neighbours(points, candidates, k, among_themselves)
+    half = width // 2
+    forms = [
+        lambda a: [a],
+        lambda a: [sp.csr_array(a)],
+        lambda a: [a[:, :half], sp.csr_array(a[:, half:])] if half else [a],
+    ]
+    for form in forms:
+        found = find_neighbours(form(points), k, None if among_themselves else form(candidates))
+        assert [piece.tolist() for piece in np.split(found.indices, found.starts[1:-1])] == expected
+
+
+@given(st.integers(0, 10**6), st.integers(2, 40), st.sampled_from(["distinct", "grid", "duplicates"]), st.data())
+def test_ward_trees_are_cut_into_exactly_k_clusters(seed, n, kind, data):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(n, 3))
+    if kind == "grid":
+        points = rng.integers(0, 3, size=(n, 3)).astype(float)
+    elif kind == "duplicates":
+        points = points[rng.integers(0, max(1, n // 3), size=n)]
+    k = data.draw(st.integers(1, n))
+    labels = ward_labels(points, k)
+    assert set(labels) == set(range(k))
+    heights = ward(points)[:, 2]
+    cuts = [k]
+    if 0 < n - k < n - 1 and heights[n - k - 1] == heights[n - k]:
+        # The cut is within merges of equal height: SciPy may leave out others of them.
+        cuts = [n - np.count_nonzero(heights < heights[n - k]), n - np.count_nonzero(heights <= heights[n - k])]
+    finer, coarser = (cut_tree(ward(points), [cut]).ravel() for cut in (cuts[0], cuts[-1]))
+    if len(cuts) == 1:
+        np.testing.assert_array_equal(labels, finer)
+    # Every cluster of the finer cut is within one of ours, and each of ours within one of the coarser cut.
+    assert len(set(zip(finer.tolist(), labels.tolist(), strict=True))) == finer.max() + 1
+    assert len(set(zip(labels.tolist(), coarser.tolist(), strict=True))) == k
 
 
 def test_the_consensus_is_that_of_the_whole_co_association():

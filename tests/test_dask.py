@@ -265,4 +265,4 @@ def test_there_must_be_a_cluster():
         "except ValueError as error:\n    print(error)\n"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "make a client first" in found.stdout
+    assert "create a client first" in found.stdout

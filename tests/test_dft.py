@@ -5,7 +5,7 @@ import pytest
 import scipy.fft
 
 from tensormvc.backend import irfft, rfft
-from tensormvc.backend._dft import split_dft
+from tensormvc.backend.dft import split_dft
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-13), (np.float32, 2e-5)])

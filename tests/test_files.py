@@ -64,7 +64,7 @@ def test_the_second_of_two_writers_is_told(folder, links, tmp_path, monkeypatch)
             with writing(tmp_path / "a", folder=folder) as first:
                 (first / "part" if folder else first).write_text("first")
 
-    with pytest.raises(FileExistsError, match="is there already"):
+    with pytest.raises(FileExistsError, match="exists already"):
         write_two()
     assert (tmp_path / "a" / "part" if folder else tmp_path / "a").read_text() == "first"
     assert os.listdir(tmp_path) == ["a"]

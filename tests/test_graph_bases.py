@@ -1,6 +1,7 @@
 """GFT and AGFT: what the paper's theorems say, on graphs made for it and on real data."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,18 +10,16 @@ from sklearn.base import clone
 
 import tensormvc as tm
 from tensormvc.bases import make_basis
-from tensormvc.bases._spectrum import eigenvalue_groups
+from tensormvc.bases._base import eigenvalue_groups
 from tensormvc.graphs import normalised_adjacency
 from tensormvc.views import as_views
 
 from . import textbook
+from .names import ADAPTIVE
 
 BASES = {
-    "gft-sim": lambda: tm.GFT("sim"),
-    "gft-sum": lambda: tm.GFT("sum"),
-    "gft-gmc": lambda: tm.GFT("gmc"),
+    **{name: partial(make_basis, name) for name in ADAPTIVE},
     "gft-sim, 20 components": lambda: tm.GFT("sim", n_components=20),
-    "agft": lambda: tm.AGFT(),
 }
 
 
@@ -35,7 +34,7 @@ def test_protocol(name):
     tm.testing.check_basis(BASES[name]())
 
 
-@pytest.mark.parametrize("name", ["gft", "gft-sim", "gft-sum", "gft-gmc", "agft"])
+@pytest.mark.parametrize("name", ["gft", *ADAPTIVE])
 def test_names(name):
     views, _ = blobs()
     basis = make_basis(name).fit(views, n_clusters=3)

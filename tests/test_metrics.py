@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
 
-from tensormvc import metrics
 from tensormvc.metrics import (
     ari,
     clustering_accuracy,
@@ -147,20 +148,16 @@ def test_a_partition_agrees_with_itself_exactly(y):
             assert set(all_measures(y, [-i for i in y], average).values()) == {1.0}
 
 
-@pytest.mark.parametrize("limit", [0, 30, 10**6])
 @given(pair=pairs_of_labels(max_samples=60, max_clusters=6))
-def test_matching_without_zeros_is_the_same(limit, pair):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metrics, "_MAX_DENSE_ENTRIES", limit)
-        assert clustering_accuracy(*pair) == loop_measures(*pair)[ACC]
+def test_matching_is_the_best_of_all(pair):
+    assert clustering_accuracy(*pair) == loop_measures(*pair)[ACC]
 
 
-def test_matching_of_a_large_table_without_zeros(monkeypatch):
+def test_matching_of_a_large_table():
     rng = np.random.default_rng(0)
     y, labels = rng.integers(0, 300, 20_000), rng.integers(0, 200, 20_000)
-    dense = clustering_accuracy(y, labels)
-    monkeypatch.setattr(metrics, "_MAX_DENSE_ENTRIES", 0)
-    assert clustering_accuracy(y, labels) == dense
+    table = contingency_matrix(y, labels)
+    assert clustering_accuracy(y, labels) == table[linear_sum_assignment(table, maximize=True)].sum() / len(y)
 
 
 def test_parts_that_never_meet_are_matched_apart():
@@ -355,10 +352,10 @@ MEASURES = [
     ("y", "labels", "message"),
     [
         ([0, 1, 1], [0, 1], r"y has shape \(3,\) and labels has shape \(2,\)"),
-        ([], [], r"y is empty: its shape is \(0,\)"),
-        ([0, 1], [], r"labels is empty: its shape is \(0,\)"),
+        ([], [], "y is empty"),
+        ([0, 1], [], "labels is empty"),
         ([[0], [1]], [0, 1], r"y has shape \(2, 1\).*pass y\.ravel\(\)"),
-        ([0, 1], [[0, 1], [1, 0]], r"labels has shape \(2, 2\); expected one label a sample"),
+        ([0, 1], [[0, 1], [1, 0]], r"labels has shape \(2, 2\); expected one label per sample"),
         (0, [0], r"y has shape \(\)"),
         ("abc", [0, 1, 2], r"y has shape \(\)"),
         ({0, 1}, [0, 1], r"y has shape \(\)"),
@@ -379,7 +376,7 @@ def test_labels_that_cannot_be_compared():
     for entries in ([[1], [1, 2]], [np.ones(2), np.ones(3)]):
         labels = np.empty(2, dtype=object)
         labels[:] = entries
-        with pytest.raises(TypeError, match="y has labels that cannot be compared: unhashable"):
+        with pytest.raises(TypeError, match=r"y has labels that cannot be compared; .*: unhashable"):
             purity(labels, [0, 1])
 
 

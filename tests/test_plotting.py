@@ -355,9 +355,16 @@ def test_convergence_draws_every_residual(model):
     assert len(plotting.plot_convergence(model.history_, ax=new_axes()).lines) == len(lines)
 
 
+def test_convergence_with_an_objective(model):
+    """The objective is not a residual: it is not drawn, and does not disturb."""
+    history = [replace(record, objective=1.0) for record in model.history_]
+    labels = [line.get_label() for line in plotting.plot_convergence(history, ax=new_axes()).lines]
+    assert labels == list(model.history_[0].residuals)
+
+
 @pytest.mark.parametrize("fitted", [tm.ESTMC(), tm.GMC(), []])
 def test_convergence_needs_a_record(fitted):
-    with pytest.raises(ValueError, match="no record of rounds"):
+    with pytest.raises(ValueError, match="has no history_"):
         plotting.plot_convergence(fitted, ax=new_axes())
 
 
@@ -377,7 +384,7 @@ def test_embedding_is_drawn_along_the_principal_components_of_its_centres(model)
         assert abs(float(text.split("(")[1].split()[0]) - 100 * share) < 1
     looks = {(tuple(dots.get_facecolor()[0]), dots.get_paths()[0].vertices.tobytes()) for dots in ax.collections}
     assert len(looks) == 10
-    with pytest.raises(ValueError, match="two columns"):
+    with pytest.raises(ValueError, match="at least 2 dimensions"):
         plotting.plot_embedding(embedding[:, :1], labels, ax=new_axes())
 
 
@@ -416,7 +423,7 @@ def test_affinity_is_sorted_by_cluster():
         np.testing.assert_array_equal(ax.images[0].get_array(), affinity[np.ix_(order, order)])
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
     assert ax.get_ylim() == (3.5, -0.5)
-    with pytest.raises(ValueError, match="a row and a column for each sample"):
+    with pytest.raises(ValueError, match="expected a square matrix"):
         plotting.plot_affinity(affinity[:, :3], [0, 0, 1, 1], ax=new_axes())
 
 

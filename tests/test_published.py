@@ -188,12 +188,12 @@ def test_bad_views(function, views, error, message):
     [
         (tsvd_mvc, {"lam": 0}, "lam must be a finite number > 0"),
         (tlspnm, {"lam": np.nan}, "lam must be"),
-        (tsvd_mvc, {"max_iter": 0}, "max_iter must be a whole number >= 1"),
+        (tsvd_mvc, {"max_iter": 0}, "max_iter must be an integer >= 1"),
         (asr_etr, {"gamma": -1}, "gamma must be a finite number >= 0"),
         (asr_etr, {"alpha": "1"}, "alpha must be"),
         (asr_etr, {"delta": 0.0}, "delta must be"),
         (asr_etr, {"n_latent": 2.5}, "n_latent must be"),
-        (asr_etr, {"n_clusters": 31}, "n_clusters is 31: 20 at most"),
+        (asr_etr, {"n_clusters": 31}, "n_clusters = 31 must be at most 20"),
     ],
 )
 def test_bad_parameters(function, changes, message):

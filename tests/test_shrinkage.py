@@ -9,9 +9,9 @@ from tensormvc.published import ReweightedETR
 from tensormvc.shrinkage import IN_TURN, l21_shrink, low_rank_shrink, shrink_slices, shrink_stacked
 
 from . import textbook
+from .names import FIXED as BASES
 
 PENALTIES = list(textbook.penalty_values())
-BASES = ["fft", "fft-view", "dct", "haar", "random"]
 
 
 def random_tensor(seed, n, d, m, spread=0.0):

@@ -11,7 +11,7 @@ from tensormvc.backend import parallel_ranges
 
 @pytest.fixture(autouse=True)
 def three_threads(monkeypatch):
-    monkeypatch.setattr("tensormvc.backend._threads._processors", lambda: 3)
+    monkeypatch.setattr("tensormvc.backend.threads._processors", lambda: 3)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
 
 

@@ -1,85 +1,57 @@
-"""Tensor multi-view clustering that does not care how the rows are ordered."""
+"""Tensor multi-view clustering that does not depend on the order of the rows."""
 
 from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+from ._registry import GRAPHS, METHODS, TRANSFORMS
+
 if TYPE_CHECKING:
-    from . import (
-        algebra,
-        bench,
-        datasets,
-        diagnostics,
-        metrics,
-        penalties,
-        plotting,
-        published,
-        report,
-        selection,
-        shrinkage,
-        testing,
-    )
-    from .audit import audit_order, shuffle_sweep
-    from .auto import MultiViewClustering
-    from .bases import AGFT, DCT, FFT, GFT, Haar, RandomOrthogonal, ViewFFT
-    from .graphs import GMCGraph, SimGraph, SumGraph, ideal_graph
-    from .methods import ASRETR, ESTMC, GMC, TLRLF4MVC, TSVDMVC, TLSpNM
-    from .selection import estimate_n_clusters, select_model
+    from . import algebra as algebra
+    from . import bench as bench
+    from . import datasets as datasets
+    from . import diagnostics as diagnostics
+    from . import metrics as metrics
+    from . import penalties as penalties
+    from . import plotting as plotting
+    from . import published as published
+    from . import report as report
+    from . import selection as selection
+    from . import shrinkage as shrinkage
+    from . import testing as testing
+    from .audit import audit_order as audit_order
+    from .audit import shuffle_sweep as shuffle_sweep
+    from .auto import MultiViewClustering as MultiViewClustering
+    from .bases._anchor import *
+    from .bases._fixed import *
+    from .bases._graph import *
+    from .graphs import ideal_graph as ideal_graph
+    from .graphs._gmc import GMCGraph as GMCGraph
+    from .graphs._knn import SimGraph as SimGraph
+    from .graphs._knn import SumGraph as SumGraph
+    from .methods import *
+    from .selection import estimate_n_clusters as estimate_n_clusters
+    from .selection import select_model as select_model
 
 __version__ = "0.1.0.dev0"
 
-__all__ = [
-    "AGFT",
-    "ASRETR",
-    "DCT",
-    "ESTMC",
-    "FFT",
-    "GFT",
-    "GMC",
-    "TLRLF4MVC",
-    "TSVDMVC",
-    "GMCGraph",
-    "Haar",
-    "MultiViewClustering",
-    "RandomOrthogonal",
-    "SimGraph",
-    "SumGraph",
-    "TLSpNM",
-    "ViewFFT",
-    "algebra",
-    "audit_order",
-    "bench",
-    "datasets",
-    "diagnostics",
-    "estimate_n_clusters",
-    "ideal_graph",
-    "metrics",
-    "penalties",
-    "plotting",
-    "published",
-    "report",
-    "select_model",
-    "selection",
-    "shrinkage",
-    "shuffle_sweep",
-    "testing",
+_MODULES = "algebra bench datasets diagnostics metrics penalties plotting published report selection shrinkage testing"
+_FUNCTIONS = [
+    *("tensormvc.audit:audit_order", "tensormvc.audit:shuffle_sweep", "tensormvc.auto:MultiViewClustering"),
+    *("tensormvc.graphs:ideal_graph", "tensormvc.selection:estimate_n_clusters", "tensormvc.selection:select_model"),
 ]
+_PATHS = {path.partition(":")[2]: path for table in (TRANSFORMS, GRAPHS, METHODS) for path in table.values()}
+_PATHS |= {path.partition(":")[2]: path for path in _FUNCTIONS}
 
-# Imported when first asked for: SciPy and scikit-learn take seconds, which the help of the command line does not need.
-_HOMES = {
-    "audit": ("audit_order", "shuffle_sweep"),
-    "auto": ("MultiViewClustering",),
-    "bases": ("AGFT", "DCT", "FFT", "GFT", "Haar", "RandomOrthogonal", "ViewFFT"),
-    "graphs": ("GMCGraph", "SimGraph", "SumGraph", "ideal_graph"),
-    "methods": ("ASRETR", "ESTMC", "GMC", "TLRLF4MVC", "TSVDMVC", "TLSpNM"),
-    "selection": ("estimate_n_clusters", "select_model"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+if not TYPE_CHECKING:  # type checkers read the imports above
+    __all__ = sorted([*_MODULES.split(), *_PATHS])
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME_OF:
-        value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    elif name in __all__:
+    """Import a public name when it is first used: `--help` need not wait for SciPy and scikit-learn."""
+    if name in _PATHS:
+        value = resolve_name(_PATHS[name])
+    elif name in _MODULES.split():
         value = import_module(f"{__name__}.{name}")
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -88,4 +60,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return sorted({*globals(), *_MODULES.split(), *_PATHS})

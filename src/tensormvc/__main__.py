@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-# As in cli/_outcome.py, which cannot be imported without the packages that may be missing.
+# As in cli/_outcome.py, which cannot be imported without these packages.
 MISSING_EXTRA, INTERRUPTED = 5, 130
 
 
 def main() -> None:
-    """Run the command line, or say what it lacks."""
+    """Run the command line, or print how to install what it needs."""
     try:
         from .cli import run
     except ImportError as error:

@@ -1,11 +1,8 @@
-"""Files that appear complete or not at all, and never in place of another unless that is asked for."""
-
-from __future__ import annotations
+"""Files and folders that appear complete or not at all, and replace nothing unless asked to."""
 
 import errno
 import os
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,20 +11,17 @@ from pathlib import Path
 
 StrPath = str | PathLike[str]
 
-# What a file system says that has no hard links.
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-
 
 def check_target(target: StrPath, *, overwrite: bool = False, make_folder: bool = False) -> None:
-    """Refuse, before any work is done for it, a target that is there already or whose folder cannot be written.
+    """Refuse a target that exists already or whose folder cannot be written, before anything is computed for it.
 
-    With `make_folder` it is enough that the folder can be made.
+    With `make_folder`, it is enough that the folder can be created.
     """
     if is_special(target):
         return
     path = Path(os.path.realpath(target))
     if path.exists() and not overwrite:
-        raise FileExistsError(f"{target} is there already")
+        raise FileExistsError(f"{target} exists already")
     folder = path.parent
     while make_folder and not folder.exists():
         folder = folder.parent
@@ -39,19 +33,19 @@ def check_target(target: StrPath, *, overwrite: bool = False, make_folder: bool 
 
 @contextmanager
 def writing(target: StrPath, *, overwrite: bool = False, folder: bool = False) -> Iterator[Path]:
-    """Yield a place to write, which becomes the target in one step when the block ends without an error.
+    """Yield a temporary path, which becomes the target in one step when the block ends without an error.
 
-    The place is in the folder of the target and has its suffix. Of two programs that write the same target at once,
-    one gets a FileExistsError unless it may overwrite. A device or a pipe is written to as it is.
+    The temporary path is next to the target and has its suffix. If two programs write the same target at once, the
+    second gets a FileExistsError unless it may overwrite. A device or a pipe is written to directly.
 
     Parameters
     ----------
     target : str or path-like
-        Where to; a link stays a link.
+        The file or folder to write; a symbolic link is followed.
     overwrite : bool, default=False
-        Whether to replace what is there.
+        Whether to replace an existing target.
     folder : bool, default=False
-        Whether the target is a folder; the place is then an empty one.
+        Whether the target is a folder; the temporary path is then an empty folder.
     """
     if is_special(target):
         yield Path(target)
@@ -59,19 +53,23 @@ def writing(target: StrPath, *, overwrite: bool = False, folder: bool = False) -
     path = Path(os.path.realpath(target))
     check_target(target, overwrite=overwrite)
     if path.exists() and path.is_dir() != folder:
-        raise FileExistsError(f"{target} is a {'file' if folder else 'folder'}, and is not replaced by the other")
+        raise FileExistsError(f"{target} is a {'file' if folder else 'folder'}, which is not replaced")
     workplace = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         place = workplace / ("new" + path.suffix)
         if folder:
             place.mkdir()
         yield place
-        _to_disk(place)
+        for file in place.iterdir() if folder else [place]:
+            _sync(file)  # a full disk may show only now
         try:
-            _move(place, path, workplace / "old", overwrite, folder)
+            if folder:
+                _move_folder(place, path, workplace / "old", overwrite)
+            else:
+                _move_file(place, path, overwrite)
         except FileExistsError as error:
-            raise FileExistsError(f"{target} is there already: another program has just written it") from error
-        with suppress(OSError):  # the name is durable where a folder can be synchronised
+            raise FileExistsError(f"{target} exists already: another program has just written it") from error
+        with suppress(OSError):  # some systems cannot synchronise a folder
             _sync(path.parent)
     finally:
         shutil.rmtree(workplace, ignore_errors=True)
@@ -79,26 +77,19 @@ def writing(target: StrPath, *, overwrite: bool = False, folder: bool = False) -
 
 def is_special(path: StrPath) -> bool:
     """Whether the path is a device, a pipe or a socket."""
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
-def _move(place: Path, path: Path, old: Path, overwrite: bool, folder: bool) -> None:
-    if folder:
-        _move_folder(place, path, old, overwrite)
-    elif overwrite:
-        os.replace(place, path)
-    else:
+def _move_file(place: Path, path: Path, overwrite: bool) -> None:
+    if not overwrite:
         try:
-            os.link(place, path)
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
+            return os.link(place, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            os.replace(place, path)
+    os.replace(place, path)
+    return None
 
 
 def _move_folder(place: Path, path: Path, old: Path, overwrite: bool) -> None:
@@ -112,12 +103,6 @@ def _move_folder(place: Path, path: Path, old: Path, overwrite: bool) -> None:
         if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise FileExistsError(str(path)) from error
         raise
-
-
-def _to_disk(place: Path) -> None:
-    """Make sure that the contents are on the disk, where errors such as a full one may show only now."""
-    for file in place.iterdir() if place.is_dir() else [place]:
-        _sync(file)
 
 
 def _sync(path: Path) -> None:

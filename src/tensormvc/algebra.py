@@ -1,13 +1,11 @@
-"""Tensors under a basis: products, transpose, identity, GT-SVD, rank and norms.
+"""Tensor algebra under a basis: products, transpose, identity, GT-SVD, rank and norms.
 
-A tensor is sample-first: frontal slice k of the literature is ``tensor[k]``, and the mode that is
-transformed is the first. (Under `ViewFFT`, which transforms the last mode, it is ``tensor[:, :, k]``.)
-Two tensors ``(n, p, q)`` and ``(n, q, r)`` multiply as matrices of tubes. Every function takes a basis as
-`tensormvc.shrinkage.low_rank_shrink` does: a name or a fixed basis is fitted to the size of the tensor, any
-other basis must be fitted. Of a half spectrum each slice counts as often as its weight says.
+Tensors have the samples first: frontal slice k of the literature is ``tensor[k]``, and the first mode is transformed.
+(Under `ViewFFT`, which transforms the last mode, it is ``tensor[:, :, k]``.) Two tensors ``(n, p, q)`` and
+``(n, q, r)`` are multiplied as matrices of tubes. Every function takes a basis as
+`tensormvc.shrinkage.low_rank_shrink` does: a name or a fixed basis is fitted to the size of the tensor, any other basis
+must be fitted. In sums over the spectrum, each slice counts with its weight.
 """
-
-from __future__ import annotations
 
 import math
 from typing import Any
@@ -15,31 +13,27 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from .backend import Array, as_real_array, check_finite, namespace, plain_array, real_dtype
+from .backend.arrays import Array, namespace, real_dtype
+from .backend.checks import as_real_array, check_finite, plain_array
 from .bases import fitted_basis
 from .penalties import make_penalty
 
-__all__ = [
-    "facewise_product",
-    "gt_svd",
-    "inverse_transform",
-    "is_f_diagonal",
-    "is_orthogonal",
-    "mode3_product",
-    "singular_values",
-    "surrogate_norm",
-    "t_identity",
-    "t_product",
-    "t_transpose",
-    "tensor_rank",
-    "transform",
-]
+__all__ = ["facewise_product", "mode3_product", "t_identity", "t_product", "t_transpose", "transform"]
+__all__ += ["gt_svd", "inverse_transform", "is_f_diagonal", "is_orthogonal"]
+__all__ += ["singular_values", "surrogate_norm", "tensor_rank"]
 
 
 def _as_tensor(tensor: Any, name: str = "tensor") -> Array:
     tensor = as_real_array(tensor, name, 3)
     check_finite(tensor, name)
     return tensor
+
+
+def _slices(tensor: Any, basis: Any) -> tuple[Array, Any]:
+    """Return the slices of a tensor under a basis, and the basis fitted to the size of the tensor."""
+    tensor = _as_tensor(tensor)
+    basis = fitted_basis(basis, tensor)
+    return basis.forward(tensor), basis
 
 
 def facewise_product(a: Array, b: Array) -> Array:
@@ -66,20 +60,20 @@ def facewise_product(a: Array, b: Array) -> Array:
     a, b = plain_array(a, "the left slices"), plain_array(b, "the right slices")
     if a.ndim != 3 or b.ndim != 3 or a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise ValueError(
-            f"slices of shapes {tuple(a.shape)} and {tuple(b.shape)} do not multiply: expected (K, p, q) and (K, q, r)"
+            f"cannot multiply slices of shapes {tuple(a.shape)} and {tuple(b.shape)}: expected (K, p, q) and (K, q, r)"
         )
     return a @ b
 
 
 def mode3_product(tensor: Any, matrix: Array) -> Array:
-    """Multiply a matrix into the sample mode (mode 3 of the literature, axis 0 here).
+    """Multiply a tensor by a matrix along the samples (mode 3 of the literature, axis 0 here).
 
     Parameters
     ----------
     tensor : array of shape (n, p, q)
         The tensor.
     matrix : array of shape (r, n), real or complex
-        Multiplies every tube ``tensor[:, i, j]``.
+        The matrix that multiplies every tube ``tensor[:, i, j]``.
 
     Returns
     -------
@@ -95,8 +89,8 @@ def mode3_product(tensor: Any, matrix: Array) -> Array:
     tensor, matrix = _as_tensor(tensor), plain_array(matrix, "the matrix")
     if matrix.ndim != 2 or matrix.shape[1] != tensor.shape[0]:
         raise ValueError(
-            f"a matrix of shape {tuple(matrix.shape)} does not multiply {tensor.shape[0]} samples: "
-            f"expected (r, {tensor.shape[0]})"
+            f"a matrix of shape {tuple(matrix.shape)} cannot multiply a tensor of {tensor.shape[0]} samples: "
+            f"expected shape (r, {tensor.shape[0]})"
         )
     xp = namespace(tensor, matrix)
     dtype = xp.result_type(tensor.dtype, matrix.dtype)
@@ -124,19 +118,18 @@ def transform(tensor: Any, basis: Any) -> Array:
     >>> transform(np.ones((4, 1, 1)), "fft").ravel()
     array([4.+0.j, 0.+0.j, 0.+0.j])
     """
-    tensor = _as_tensor(tensor)
-    return fitted_basis(basis, tensor).forward(tensor)
+    return _slices(tensor, basis)[0]
 
 
 def inverse_transform(slices: Array, basis: Any) -> Array:
-    """Return the tensor that has these slices under a basis.
+    """Return the tensor whose slices under a basis are given.
 
     Parameters
     ----------
     slices : array of shape (K, p, q)
-        As `transform` returns them.
+        Slices as returned by `transform`.
     basis : basis
-        A fitted basis: the number of samples cannot be read off a half spectrum.
+        A fitted basis, because half a spectrum does not determine the number of samples.
 
     Returns
     -------
@@ -154,12 +147,12 @@ def inverse_transform(slices: Array, basis: Any) -> Array:
 
 def _fitted(basis: Any) -> Any:
     if isinstance(basis, str) or not hasattr(basis, "slice_weights_"):
-        raise ValueError(f"{basis!r} must be fitted: a size cannot be read off slices")
+        raise ValueError(f"{basis!r} is not fitted; slices alone do not determine the number of samples")
     return basis
 
 
 def t_product(a: Any, b: Any, basis: Any) -> Array:
-    """Multiply two tensors under a basis: transform, multiply slice by slice, transform back.
+    """Return the t-product of two tensors: transform, multiply slice by slice, transform back.
 
     Parameters
     ----------
@@ -176,7 +169,7 @@ def t_product(a: Any, b: Any, basis: Any) -> Array:
 
     Examples
     --------
-    Under the FFT, the product of tubes is their circular convolution:
+    Under the FFT, the product of two tubes is their circular convolution:
 
     >>> import numpy as np
     >>> from tensormvc.algebra import t_product
@@ -190,7 +183,7 @@ def t_product(a: Any, b: Any, basis: Any) -> Array:
 
 
 def t_transpose(tensor: Any, basis: Any) -> Array:
-    """Transpose a tensor under a basis: the conjugate transpose of every slice.
+    """Return the transpose of a tensor under a basis: the conjugate transpose of every slice.
 
     Parameters
     ----------
@@ -205,16 +198,15 @@ def t_transpose(tensor: Any, basis: Any) -> Array:
 
     Examples
     --------
-    Under the FFT, the slices after the first also change their order:
+    Under the FFT, this also reverses the order of all slices but the first:
 
     >>> import numpy as np
     >>> from tensormvc.algebra import t_transpose
     >>> t_transpose(np.array([1.0, 2, 3]).reshape(3, 1, 1), "fft").ravel().round(12)
     array([1., 3., 2.])
     """
-    tensor = _as_tensor(tensor)
-    basis = fitted_basis(basis, tensor)
-    return basis.inverse(_adjoint(basis.forward(tensor)))
+    slices, basis = _slices(tensor, basis)
+    return basis.inverse(_adjoint(slices))
 
 
 def _adjoint(slices: Array) -> Array:
@@ -228,11 +220,12 @@ def t_identity(size: int, basis: Any, *, like: Array | None = None) -> Array:
     Parameters
     ----------
     size : int
-        Rows and columns of each slice.
+        Number of rows and columns of each slice.
     basis : basis
         A fitted basis.
     like : array, optional
-        Its namespace, real dtype and device are those of the result; NumPy's float64 by default.
+        The result has the array namespace, the real dtype and the device of this array; by default it is a NumPy array
+        of float64.
 
     Returns
     -------
@@ -256,16 +249,16 @@ def t_identity(size: int, basis: Any, *, like: Array | None = None) -> Array:
 
 
 def is_orthogonal(tensor: Any, basis: Any, *, tol: float | None = None) -> bool:
-    """Whether Qᵀ∗Q and Q∗Qᵀ are the identity under a basis.
+    """Whether a tensor Q is orthogonal under a basis: Qᵀ∗Q and Q∗Qᵀ are the identity.
 
     Parameters
     ----------
     tensor : array of shape (n, p, p)
-        The tensor Q; one that is not square is not orthogonal.
+        The tensor Q; the result is False if its slices are not square.
     basis : str or basis
         The transform.
     tol : float, optional
-        Largest entry of the difference that counts as rounding; √ε of the type by default.
+        Largest entry of the difference that counts as rounding; √ε of the dtype by default.
 
     Returns
     -------
@@ -278,22 +271,20 @@ def is_orthogonal(tensor: Any, basis: Any, *, tol: float | None = None) -> bool:
     >>> tm.algebra.is_orthogonal(tm.algebra.t_identity(3, basis), basis)
     True
     """
-    tensor = _as_tensor(tensor)
-    basis = fitted_basis(basis, tensor)
-    q = basis.forward(tensor)
-    xp = namespace(q)
+    q, _ = _slices(tensor, basis)
     if q.shape[1] != q.shape[2]:
         return False
-    tol = _default_tolerance(tensor) if tol is None else tol
+    xp = namespace(q)
+    tol = _default_tolerance(q) if tol is None else tol
     eye = xp.eye(q.shape[1], dtype=q.dtype, device=device(q))
     return all(float(xp.max(xp.abs(product - eye))) <= tol for product in (_adjoint(q) @ q, q @ _adjoint(q)))
 
 
 def is_f_diagonal(tensor: Any, basis: Any, *, tol: float | None = None) -> bool:
-    """Whether every slice is diagonal.
+    """Whether all slices of a tensor are diagonal (f-diagonal in the literature).
 
-    A linear transform along the slices keeps diagonal slices diagonal, so this holds under one basis if it
-    holds under any that transforms the same mode.
+    The answer is the same for all bases that transform the same mode, because a linear transform along the slices keeps
+    diagonal slices diagonal.
 
     Parameters
     ----------
@@ -302,8 +293,8 @@ def is_f_diagonal(tensor: Any, basis: Any, *, tol: float | None = None) -> bool:
     basis : str or basis
         The transform.
     tol : float, optional
-        Largest entry off the diagonal that counts as rounding, as a share of the largest entry; √ε of
-        the type by default.
+        Largest entry off the diagonal that counts as rounding, relative to the largest entry; √ε of the dtype by
+        default.
 
     Returns
     -------
@@ -316,31 +307,29 @@ def is_f_diagonal(tensor: Any, basis: Any, *, tol: float | None = None) -> bool:
     >>> is_f_diagonal(np.stack([np.eye(2), 3 * np.eye(2)]), "dct")
     True
     """
-    tensor = _as_tensor(tensor)
-    slices = fitted_basis(basis, tensor).forward(tensor)
+    slices, _ = _slices(tensor, basis)
     xp = namespace(slices)
-    tol = _default_tolerance(tensor) if tol is None else tol
+    tol = _default_tolerance(slices) if tol is None else tol
     magnitudes = xp.abs(slices)
     eye = xp.eye(slices.shape[1], slices.shape[2], dtype=magnitudes.dtype, device=device(slices))
     return float(xp.max(magnitudes * (1 - eye))) <= tol * float(xp.max(magnitudes))
 
 
-def _default_tolerance(tensor: Array) -> float:
-    return math.sqrt(namespace(tensor).finfo(tensor.dtype).eps)
+def _default_tolerance(slices: Array) -> float:
+    return math.sqrt(namespace(slices).finfo(slices.dtype).eps)
 
 
 def gt_svd(tensor: Any, basis: Any, *, full_matrices: bool = True) -> tuple[Array, Array, Array]:
-    """Factorise a tensor under a basis as U ∗ S ∗ Vᵀ with U, V orthogonal and S f-diagonal.
+    """Return the GT-SVD of a tensor under a basis: U ∗ S ∗ Vᵀ with orthogonal U, V and f-diagonal S.
 
     Parameters
     ----------
     tensor : array of shape (n, p, q)
-        The tensor. Under a basis that discards part of the spectrum (AGFT) it is the projection that is
-        factorised.
+        The tensor. Under a basis that discards part of the spectrum (AGFT), its projection is factorised.
     basis : str or basis
         The transform.
     full_matrices : bool, default=True
-        Whether U and V are square; else they keep the min(p, q) columns that matter.
+        Whether U and V are square; otherwise they have min(p, q) columns.
 
     Returns
     -------
@@ -361,13 +350,11 @@ def gt_svd(tensor: Any, basis: Any, *, full_matrices: bool = True) -> tuple[Arra
     >>> bool(np.allclose(back, a))
     True
     """
-    tensor = _as_tensor(tensor)
-    basis = fitted_basis(basis, tensor)
-    slices = basis.forward(tensor)
+    slices, basis = _slices(tensor, basis)
     xp = namespace(slices)
     left, s, right = xp.linalg.svd(slices, full_matrices=full_matrices)
     if xp.isdtype(slices.dtype, "complex floating"):
-        # The singular vectors of a slice that is its own conjugate must be real, or the tensors are not.
+        # A slice that is its own conjugate needs real singular vectors, or the factors are not real tensors.
         own = xp.nonzero(xp.all(xp.imag(slices) == 0, axis=(1, 2)))[0]
         if own.shape[0]:
             left_real, _, right_real = xp.linalg.svd(xp.real(slices[own]), full_matrices=full_matrices)
@@ -391,7 +378,7 @@ def singular_values(tensor: Any, basis: Any) -> Array:
     Returns
     -------
     array of shape (K, min(p, q))
-        In descending order; slice k stands for ``basis.slice_weights_[k]`` slices.
+        In descending order; slice k represents ``basis.slice_weights_[k]`` slices of the full spectrum.
 
     Examples
     --------
@@ -402,24 +389,23 @@ def singular_values(tensor: Any, basis: Any) -> Array:
            [0., 0.],
            [0., 0.]])
     """
-    tensor = _as_tensor(tensor)
-    return _singular_values(tensor, fitted_basis(basis, tensor))
+    return _spectrum(tensor, basis)[0]
 
 
-def _singular_values(tensor: Array, basis: Any) -> Array:
-    slices = basis.forward(tensor)
-    return namespace(slices).linalg.svdvals(slices)
+def _spectrum(tensor: Any, basis: Any) -> tuple[Array, Any]:
+    """Return the singular values of all slices, and the fitted basis."""
+    slices, basis = _slices(tensor, basis)
+    return namespace(slices).linalg.svdvals(slices), basis
 
 
 def _mean_over_slices(per_slice: Array, basis: Any) -> float:
-    """Sum over the full spectrum, divided by the length of the transformed mode (n₃).
+    """Return the sum over the full spectrum, divided by the length n₃ of the transformed mode.
 
-    Slices that a basis discards count as zero.
+    Slices that the basis discards count as zero.
     """
-    weights = np.asarray(basis.slice_weights_)
     xp = namespace(per_slice)
-    weighted = per_slice * xp.asarray(weights, dtype=per_slice.dtype, device=device(per_slice))
-    return float(xp.sum(weighted)) / float(getattr(basis, "mode_length_", weights.sum()))
+    weights = xp.asarray(basis.slice_weights_, dtype=per_slice.dtype, device=device(per_slice))
+    return float(xp.sum(per_slice * weights)) / float(getattr(basis, "mode_length_", np.sum(basis.slice_weights_)))
 
 
 def tensor_rank(tensor: Any, basis: Any, *, tol: float | None = None) -> float:
@@ -432,13 +418,13 @@ def tensor_rank(tensor: Any, basis: Any, *, tol: float | None = None) -> float:
     basis : str or basis
         The transform.
     tol : float, optional
-        Singular values up to this share of the largest count as zero; max(n, p, q)·ε by default, as in
-        `numpy.linalg.matrix_rank`, here with the largest of all slices.
+        Singular values up to this fraction of the largest one of all slices count as zero; max(n, p, q)·ε by default,
+        as in `numpy.linalg.matrix_rank`.
 
     Returns
     -------
     float
-        Not always whole: it is a mean.
+        A mean, which need not be an integer.
 
     Examples
     --------
@@ -447,19 +433,16 @@ def tensor_rank(tensor: Any, basis: Any, *, tol: float | None = None) -> float:
     >>> tensor_rank(np.ones((4, 3, 3)), "fft")
     0.25
     """
-    tensor = _as_tensor(tensor)
-    basis = fitted_basis(basis, tensor)
-    s = _singular_values(tensor, basis)
+    s, basis = _spectrum(tensor, basis)
     xp = namespace(s)
     if tol is None:
-        tol = max(tensor.shape) * float(xp.finfo(s.dtype).eps)
-    largest = float(xp.max(s))
-    counts = xp.sum(xp.astype(s > tol * largest, s.dtype), axis=1)
+        tol = max(np.shape(tensor)) * float(xp.finfo(s.dtype).eps)
+    counts = xp.sum(xp.astype(s > tol * float(xp.max(s)), s.dtype), axis=1)
     return _mean_over_slices(counts, basis)
 
 
 def surrogate_norm(tensor: Any, basis: Any, penalty: Any = "nuclear") -> float:
-    """Return ‖tensor‖ᵠ: the sum of ψ over the singular values of all slices, divided by n₃.
+    """Return the surrogate norm ‖tensor‖ᵠ: the sum of ψ over the singular values of all slices, divided by n₃.
 
     Parameters
     ----------
@@ -481,7 +464,6 @@ def surrogate_norm(tensor: Any, basis: Any, penalty: Any = "nuclear") -> float:
     >>> surrogate_norm(np.ones((4, 2, 2)), "fft")
     2.0
     """
-    tensor = _as_tensor(tensor)
-    basis = fitted_basis(basis, tensor)
-    values = make_penalty(penalty).value(_singular_values(tensor, basis))
+    s, basis = _spectrum(tensor, basis)
+    values = make_penalty(penalty).value(s)
     return _mean_over_slices(namespace(values).sum(values, axis=1), basis)

@@ -1,10 +1,8 @@
-"""What the order of the samples does to a spectrum, in numbers: the quantities of the paper's propositions.
+"""Measure how the order of the samples affects a spectrum: the quantities of the paper's propositions.
 
-Tensors are sample-first, (n, d, m), and may be NumPy arrays or PyTorch tensors; what is returned is NumPy. Slices are
-counted from 0 here and from 1 in the paper: slice 0, the paper's k = 1, is the mean over the samples under the FFT.
+Tensors have shape (n, d, m), samples first, on any array backend; results are NumPy arrays. Slices are numbered from 0
+here and from 1 in the paper: slice 0, the paper's k = 1, is the mean over the samples under the FFT.
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -13,49 +11,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .backend import Array, as_real_array, check_memory, check_threshold, namespace, on_host, rfft
+from .backend.arrays import Array, namespace, on_host
+from .backend.checks import as_real_array, check_memory, check_threshold
+from .backend.transforms import rfft
 from .bases import fitted_basis
-from .bases._spectrum import REPEATED, eigenvalue_groups
+from .bases._base import REPEATED, eigenvalue_groups
 from .penalties import _NAMES, make_penalty
 from .shrinkage import shrink_slices
 from .views import Views, as_float64, as_views
 
 __all__ = [
-    "EquivarianceError",
-    "FrequencyBound",
-    "Multiplicities",
-    "circular_total_variation",
-    "cumulative_energy_ratio",
-    "equivariance_error",
-    "frequency_bound",
-    "lipschitz_constants",
-    "low_frequency_share",
-    "similarity_tensor",
-    "slice_energies",
-    "spectrum_multiplicities",
-]
+    "EquivarianceError", "FrequencyBound", "Multiplicities", "circular_total_variation", "cumulative_energy_ratio",
+    "equivariance_error", "frequency_bound", "lipschitz_constants", "low_frequency_share", "similarity_tensor",
+    "slice_energies", "spectrum_multiplicities",
+]  # fmt: skip
 
 _Floats = NDArray[np.float64]
 
-# How far the second basis of `equivariance_error` may be from a rotation of the first inside its eigenspaces. (An
-# eigensolver's vectors are right to its rounding over the gap to the next eigenvalue, which is at least `REPEATED`.)
+# Largest distance of the second basis of `equivariance_error` from a rotation of the first within its eigenspaces.
+# (The error of computed eigenvectors is rounding divided by the gap between eigenvalues, which is at least `REPEATED`.)
 _ROTATION_TOLERANCE = 1e-6
 
 
 def similarity_tensor(views: Any) -> _Floats:
-    """Return the similarities of all samples in every view, of which the spectra of the paper's figures are.
+    """Return the tensor of similarities between samples whose spectra the paper plots.
 
-    Memory: 8 n² bytes a view.
+    It takes 8·n²·m bytes of memory.
 
     Parameters
     ----------
-    views : list, tuple or dict of arrays (n_samples, n_features_v), or what else the methods take
-        The views; every sample is scaled to unit length in each.
+    views : list, tuple or dict of arrays (n_samples, n_features_v), or any other form of views
+        The views; every sample is scaled to unit length in each view.
 
     Returns
     -------
     ndarray of shape (n_samples, n_samples, n_views)
-        ``[:, :, v]`` is X_v X_vᵀ; samples and views in the order given.
+        ``[:, :, v]`` is X_v X_vᵀ; samples and views keep their order.
 
     Examples
     --------
@@ -65,20 +56,20 @@ def similarity_tensor(views: Any) -> _Floats:
     >>> tensor.shape, round(float(tensor[7, 7, 0]), 12)
     ((60, 60, 4), 1.0)
     """
-    made = as_views(views, canonical=False, keep_view_order=True)
-    n, m = made.n_samples, made.n_views
-    check_memory(8 * n * n * (m + 1), f"the similarity tensor of {n} samples in {m} views", "look at fewer samples")
+    checked = as_views(views, canonical=False, keep_view_order=True)
+    n, m = checked.n_samples, checked.n_views
+    check_memory(8 * n * n * (m + 1), f"the similarity tensor of {n} samples in {m} views", "pass fewer samples")
     tensor = np.empty((n, n, m))
-    for v, array in enumerate(made):
+    for v, array in enumerate(checked):
         tensor[:, :, v] = _dense(as_float64(array) @ as_float64(array).T)
     return tensor
 
 
 def compact_similarities(views: Views) -> _Floats:
-    """Return a narrow tensor (n, D, 1) in which samples differ as they do in the similarity tensor.
+    """Return a narrow tensor (n, D, 1) with the same slice energies and sample distances as `similarity_tensor`.
 
-    Z = XXᵀ has ZZᵀ = X(XᵀX)Xᵀ. So X(XᵀX)^{1/2} has rows with the same inner products, and every linear transform along
-    the samples gives both the same slice energies; n × d instead of n × n.
+    Z = XXᵀ has ZZᵀ = X(XᵀX)Xᵀ, so the rows of X(XᵀX)^{1/2} have the same inner products as those of Z, and every linear
+    transform along the samples gives both the same slice energies, with n × d instead of n × n values.
     """
     parts = []
     for array in views:
@@ -92,14 +83,14 @@ def compact_similarities(views: Views) -> _Floats:
 
 
 def circular_total_variation(tensor: Any) -> float:
-    """Return how much a tensor changes from sample to sample, once around: Σ_t ‖Z[t+1] − Z[t]‖_F.
+    """Return the total change between consecutive samples of a tensor, CTV = Σ_t ‖Z[t+1] − Z[t]‖_F.
 
-    After the last sample comes the first. Rows that are sorted by class change little, shuffled ones much.
+    The last sample is followed by the first. Samples sorted by class change little, shuffled samples change a lot.
 
     Parameters
     ----------
     tensor : array of shape (n, d, m)
-        Sample-first.
+        The tensor.
 
     Returns
     -------
@@ -117,7 +108,7 @@ def circular_total_variation(tensor: Any) -> float:
     tensor = as_real_array(tensor, "tensor", 3)
     xp = namespace(tensor)
     total = 0.0
-    # A block at a time, so that the differences take no room.
+    # In blocks, to save the memory of all differences.
     step = max(1, 2**20 // (tensor.shape[1] * tensor.shape[2]))
     for start in range(0, tensor.shape[0] - 1, step):
         change = xp.diff(tensor[start : start + step + 1], axis=0)
@@ -127,18 +118,18 @@ def circular_total_variation(tensor: Any) -> float:
 
 @dataclass(frozen=True)
 class FrequencyBound:
-    """The frequency bound of a tensor: what its circular total variation allows each frequency to have.
+    """Upper bounds on the norms of the frequencies of a tensor; see `frequency_bound`.
 
     Parameters
     ----------
     k : ndarray of shape (n - 1,)
-        2, …, n: the paper's number of each frequency; k = 1, the mean over the samples, has no bound.
+        2, …, n: the number of each frequency in the paper. The mean over the samples, k = 1, has no bound.
     bound : ndarray of shape (n - 1,)
         CTV / (2 |sin(π(k − 1)/n)|).
     magnitude : ndarray of shape (n - 1,)
         ‖Z̄[k]‖_F under the unnormalised discrete Fourier transform.
     total_variation : float
-        CTV.
+        The circular total variation, CTV.
 
     Examples
     --------
@@ -155,19 +146,20 @@ class FrequencyBound:
 
     @property
     def slack(self) -> _Floats:
-        """What the bound leaves open, ``bound - magnitude``: not negative, but for rounding."""
+        """The difference ``bound - magnitude``, which is negative only by rounding."""
         return self.bound - self.magnitude
 
 
 def frequency_bound(tensor: Any) -> FrequencyBound:
-    """Return the bound ‖Z̄[k]‖_F ≤ CTV / (2 |sin(π(k−1)/n)|) of all frequencies but the mean, and what they have.
+    """Return the norms of the frequencies of a tensor and the bound ‖Z̄[k]‖_F ≤ CTV / (2 |sin(π(k−1)/n)|) on them.
 
-    A tensor that changes little from sample to sample has little in its high frequencies, those about k = n/2 + 1.
+    A tensor that changes little between consecutive samples has little energy in its high frequencies, around
+    k = n/2 + 1. The mean over the samples, k = 1, has no bound.
 
     Parameters
     ----------
     tensor : array of shape (n, d, m)
-        Sample-first, with at least 2 samples.
+        The tensor, with at least 2 samples.
 
     Returns
     -------
@@ -184,7 +176,7 @@ def frequency_bound(tensor: Any) -> FrequencyBound:
     tensor = as_real_array(tensor, "tensor", 3)
     n = tensor.shape[0]
     if n < 2:
-        raise ValueError(f"a tensor of shape {tuple(tensor.shape)} has no frequency but the mean: 2 samples are needed")
+        raise ValueError(f"tensor has shape {tuple(tensor.shape)}; at least 2 samples are needed for a bound")
     variation = circular_total_variation(tensor)
     k = np.arange(2, n + 1)
     magnitude = _all_frequencies(np.sqrt(_energies(rfft(tensor))), n)[1:]
@@ -192,22 +184,22 @@ def frequency_bound(tensor: Any) -> FrequencyBound:
 
 
 def slice_energies(tensor: Any, basis: Any) -> _Floats:
-    """Return the energies E_k = ‖Z̄[k]‖_F² of a tensor's slices under a basis, conjugates and all.
+    """Return the energies E_k = ‖Z̄[k]‖_F² of all spectral slices of a tensor under a basis.
 
-    The FFT keeps one slice of each conjugate pair; here both are counted, at their own places.
+    The FFT keeps only one slice of each conjugate pair; here both have an entry.
 
     Parameters
     ----------
     tensor : array of shape (n, d, m)
-        Sample-first, in the order that the basis takes.
+        The tensor, with the samples in the order in which the basis was fitted.
     basis : str or basis
         A name or a fixed basis is fitted to the size of the tensor; any other basis must be fitted.
 
     Returns
     -------
     ndarray of shape (number of frequencies,)
-        For the FFT all n of them, in the order of the transform: the low ones are at both ends. For an orthonormal
-        transform one a slice, low ones first. Entry i is the paper's k = i + 1.
+        For the FFT all n frequencies in the order of the transform, with the low ones at both ends. For an orthonormal
+        transform one entry per slice, from low to high frequency. Entry i is the paper's k = i + 1.
 
     Examples
     --------
@@ -224,30 +216,28 @@ def slice_energies(tensor: Any, basis: Any) -> _Floats:
         return energies
     n = round(float(weights.sum()))
     if len(energies) != n // 2 + 1:
-        raise ValueError(
-            f"{basis!r} returns {len(energies)} slices with weights that sum to {n}: expected all of them, or the "
-            f"first {n // 2 + 1} of {n} with weight 2 where a slice stands for its conjugate too"
-        )
+        expected = f"all {n} slices, or the first {n // 2 + 1} with weight 2 for those that have a conjugate"
+        raise ValueError(f"{basis!r} returns {len(energies)} slices with weights that sum to {n}: expected {expected}")
     return _all_frequencies(energies, n)
 
 
 def cumulative_energy_ratio(tensor: Any, basis: Any) -> _Floats:
-    """Return which share of the energy beyond the first slice lies in the first K slices after it.
+    """Return the fraction of the energy in the first K slices, not counting the very first slice.
 
-    CER(K) = (E_2 + … + E_{K+1}) / (E_2 + … + E_n), in the paper's numbers.
+    CER(K) = (E_2 + … + E_{K+1}) / (E_2 + … + E_n), with slices numbered as in the paper.
 
     Parameters
     ----------
     tensor : array of shape (n, d, m)
-        Sample-first, in the order that the basis takes.
+        The tensor, with the samples in the order in which the basis was fitted.
     basis : str or basis
         A name or a fixed basis is fitted to the size of the tensor; any other basis must be fitted.
 
     Returns
     -------
     ndarray of shape (number of frequencies - 1,)
-        Entry i is CER(i + 1); the last is 1. Without any energy beyond the first slice all are NaN. The frequencies
-        are those of `slice_energies`: under the FFT the second half mirrors the first.
+        Entry i is CER(i + 1); the last entry is 1. All entries are NaN if only the first slice has energy. The
+        frequencies are those of `slice_energies`: under the FFT, the second half mirrors the first.
 
     Examples
     --------
@@ -258,28 +248,28 @@ def cumulative_energy_ratio(tensor: Any, basis: Any) -> _Floats:
     """
     sums = np.cumsum(slice_energies(tensor, basis)[1:])
     if len(sums) == 0:
-        raise ValueError("there is no frequency beyond the first: the ratio needs at least 2")
+        raise ValueError("the tensor has only one frequency under this basis; the energy ratio needs at least 2")
     return sums / sums[-1] if sums[-1] > 0 else np.full_like(sums, np.nan)
 
 
 def low_frequency_share(tensor: Any, basis: Any, share: float = 0.05) -> float:
-    """Return which share of the energy beyond the first slice lies in the lowest frequencies.
+    """Return the fraction of the energy in the lowest frequencies, not counting the very first slice.
 
-    Unlike `cumulative_energy_ratio` it knows that the low frequencies of the FFT are at both ends of the spectrum.
+    Unlike `cumulative_energy_ratio`, it counts both members of a conjugate pair of the FFT as equally low.
 
     Parameters
     ----------
     tensor : array of shape (n, d, m)
-        Sample-first, in the order that the basis takes.
+        The tensor, with the samples in the order in which the basis was fitted.
     basis : str or basis
         A name or a fixed basis is fitted to the size of the tensor; any other basis must be fitted.
     share : float, default=0.05
-        How many of the slices beyond the first count as low; at least one does.
+        Fraction of the slices that count as low; at least one slice does.
 
     Returns
     -------
     float in [0, 1]
-        NaN without any energy beyond the first slice.
+        NaN if only the first slice has energy.
 
     Examples
     --------
@@ -301,18 +291,18 @@ def low_frequency_share(tensor: Any, basis: Any, share: float = 0.05) -> float:
 
 @dataclass(frozen=True)
 class Multiplicities:
-    """The distinct eigenvalues of a spectrum, how often each occurs, and how far they are apart.
+    """The distinct eigenvalues of a spectrum, their multiplicities, and the gaps between them.
 
     Parameters
     ----------
     eigenvalues : ndarray of shape (s,)
-        The mean of each group, in the order given.
+        Mean of each group of equal eigenvalues, in the order of the spectrum.
     counts : ndarray of shape (s,)
-        How many eigenvalues are in each group.
+        Multiplicity of each eigenvalue.
     gaps : ndarray of shape (s - 1,)
-        Distance between the last of a group and the first of the next.
+        Distances between consecutive groups.
     groups : tuple of slice
-        Places of each group among the eigenvalues.
+        Indices of each group in the spectrum.
 
     Examples
     --------
@@ -334,18 +324,18 @@ class Multiplicities:
 
 
 def spectrum_multiplicities(spectrum: Any, tol: float = REPEATED) -> Multiplicities:
-    """Return which eigenvalues of a spectrum are repeated.
+    """Group the eigenvalues of a spectrum by multiplicity.
 
-    Inside a repeated eigenvalue the eigenvectors are a choice; an eigensolver makes it by accident, and an accident
-    does not follow the samples. (`GFT` and `AGFT` make it from the data.)
+    The eigenvectors of a repeated eigenvalue are not unique. An eigensolver returns some of them, and others for
+    permuted samples; `GFT` and `AGFT` choose them by the data instead.
 
     Parameters
     ----------
     spectrum : fitted GFT or AGFT, or sorted array of shape (K,)
-        The basis, or its eigenvalues. (Of an anchor graph the squares of the singular values are taken, which are
-        eigenvalues as those of the graph Laplacian are, from 1 downward.)
+        The basis, or its eigenvalues. For AGFT these are the squared singular values of the anchor graph, in
+        descending order from 1.
     tol : float, default=1e-6
-        Neighbours nearer than this count as one.
+        Consecutive eigenvalues closer than this count as equal.
 
     Returns
     -------
@@ -369,7 +359,7 @@ def spectrum_multiplicities(spectrum: Any, tol: float = REPEATED) -> Multiplicit
 
 @dataclass(frozen=True)
 class EquivarianceError:
-    """How far shrinking permuted samples is from permuting shrunk ones, and what the theorem allows.
+    """The equivariance error of a shrinkage and its bounds; see `equivariance_error`.
 
     Parameters
     ----------
@@ -378,11 +368,11 @@ class EquivarianceError:
     tight_bound : float
         2 L_ψ [Σ_ℓ ‖Z̄_ℓ‖² min(1, ‖Q_ℓ − I‖²)]^{1/2} over the repeated eigenvalues ℓ.
     loose_bound : float
-        2 L_ψ √E_R, E_R being the energy in repeated eigenvalues; it needs no knowledge of the second basis.
+        2 L_ψ √E_R, where E_R is the energy in repeated eigenvalues; it does not depend on the second basis.
     repeated_energy : float
         E_R.
     lipschitz : float
-        L_ψ; where it is infinite, so are the bounds, unless the spectrum is simple.
+        L_ψ. If it is infinite, so are the bounds, unless the spectrum is simple.
 
     Examples
     --------
@@ -410,12 +400,16 @@ def equivariance_error(
     eigenvalues: Any = None,
     tol: float = REPEATED,
 ) -> EquivarianceError:
-    """Compare shrinking permuted samples with permuting shrunk ones: the paper's last theorem.
+    """Measure how far shrinkage is from commuting with a permutation of the samples, and its theoretical bounds.
+
+    A shrinkage F^U under a basis U is equivariant if F^{U'}(PZ) = P F^U(Z) for every permutation P. Repeated
+    eigenvalues break this, because the basis U' of the permuted samples may be rotated within their eigenspaces; the
+    paper's last theorem bounds the error.
 
     Parameters
     ----------
     tensor : array of shape (n, d, m)
-        Z, sample-first.
+        Z.
     permutation : array of int of shape (n,)
         P: the permuted tensor is ``tensor[permutation]``.
     basis : fitted GFT or AGFT, or array of shape (n, K)
@@ -424,37 +418,37 @@ def equivariance_error(
         U', eigenvectors of the same graph, rows in the order of ``tensor[permutation]``. It must span the same
         eigenspaces, U' = PUQ with Q a rotation inside each of them; else it is an error.
     penalty : str or penalty, default="nuclear"
-        ψ. (The theorem is about any map of singular values with a Lipschitz constant: an object with ``value``,
-        ``prox`` and ``lipschitz``; without the last the bounds are infinite.)
+        ψ. A penalty of your own needs ``lipschitz(threshold)`` besides ``value`` and ``prox``; the bounds are infinite
+        without it.
     threshold : float, default=1.0
         τ ≥ 0.
     eigenvalues : array of shape (K,), optional
-        Sorted. Those of the basis by default; needed with arrays.
+        Sorted eigenvalues; required if `basis` is an array, else those of the basis by default.
     tol : float, default=1e-6
-        Neighbouring eigenvalues nearer than this count as one.
+        Consecutive eigenvalues closer than this count as equal.
 
     Returns
     -------
     EquivarianceError
-        The error and its two bounds. With a simple spectrum both bounds are exactly 0, and the error is rounding.
+        The error and its two bounds. With a simple spectrum both bounds are exactly 0 and the error is rounding.
 
     Notes
     -----
-    The factor 2 is needed for a general Lipschitz map that is odd and 0 at 0. A proximal map is more: the gradient of
-    a convex function, so that D/L is firmly non-expansive (Baillon and Haddad), which is to say D/L = (I + N)/2 with a
-    non-expansive N. The identity I commutes with every rotation and drops out of the error, the theorem holds for N,
-    and so the error of a penalty is at most **half** of either bound. It comes near to that where a rotation gathers r
-    slices, each just at the threshold, in one: the share 1 − 1/√r of the half.
+    The factor 2 is needed for general odd Lipschitz maps. A proximal map D is the gradient of a convex function, so D/L
+    is firmly non-expansive (Baillon and Haddad): D/L = (I + N)/2 with a non-expansive N. The identity commutes with
+    every rotation and drops out of the error, the theorem applies to N, and so the error of a penalty is at most
+    **half** of either bound. The error is the fraction 1 − 1/√r of that half if a rotation combines r slices, each just
+    at the threshold, into one.
 
     Examples
     --------
-    A repeated eigenvalue, whose vectors the second eigensolver turned by 90°:
+    A repeated eigenvalue, whose eigenvectors the second basis rotates by 90°:
 
     >>> import numpy as np, tensormvc as tm
     >>> tensor = np.random.default_rng(0).normal(size=(3, 4, 2))
     >>> turned = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     >>> result = tm.diagnostics.equivariance_error(tensor, [0, 1, 2], np.eye(3), turned, eigenvalues=[0, 0, 1])
-    >>> result.error < 1e-12 < result.tight_bound  # slices changed places: nothing happened to them
+    >>> result.error < 1e-12 < result.tight_bound  # this rotation only exchanges two slices
     True
     >>> half = np.sqrt(0.5)
     >>> turned = np.array([[half, -half, 0.0], [half, half, 0.0], [0.0, 0.0, 1.0]])
@@ -463,28 +457,15 @@ def equivariance_error(
     True
     """
     tensor = np.asarray(on_host(as_real_array(tensor, "tensor", 3)), dtype=np.float64)
-    n = len(tensor)
-    order = np.asarray(permutation)
+    n, order = len(tensor), np.asarray(permutation)
     if order.shape != (n,) or not np.array_equal(np.sort(order), np.arange(n)):
-        raise ValueError(f"permutation must hold every number from 0 to {n - 1} once")
+        raise ValueError(f"permutation must hold every integer from 0 to {n - 1} exactly once")
     if eigenvalues is None and not hasattr(basis, "forward"):
-        raise ValueError("eigenvalues are needed with a basis that is an array")
-    u, v = (_orthonormal(b, n, name) for b, name in ((basis, "basis"), (permuted_basis, "permuted_basis")))
+        raise ValueError("basis is an array: pass its eigenvalues as well")
+    u, v = _orthonormal(basis, n, "basis"), _orthonormal(permuted_basis, n, "permuted_basis")
     groups = spectrum_multiplicities(basis if eigenvalues is None else eigenvalues, tol).groups
-    if u.shape != v.shape or not groups or groups[-1].stop != u.shape[1]:
-        raise ValueError(
-            f"basis of shape {u.shape}, permuted_basis of shape {v.shape} and {groups[-1].stop if groups else 0} "
-            "eigenvalues do not belong together"
-        )
-    rotations = [u[order][:, group].T @ v[:, group] for group in groups]
-    for group, rotation in zip(groups, rotations, strict=True):
-        if np.linalg.norm(u[order][:, group] @ rotation - v[:, group]) > _ROTATION_TOLERANCE:
-            raise ValueError(
-                f"permuted_basis does not span the same eigenspace as the basis at eigenvalues {group.start} to "
-                f"{group.stop - 1}: is it that of the permuted graph, with rows in the order tensor[permutation]?"
-            )
-    penalty = make_penalty(penalty)
-    threshold = check_threshold(threshold)
+    rotations = _rotations(u[order], v, groups)
+    penalty, threshold = make_penalty(penalty), check_threshold(threshold)
     lipschitz = float(penalty.lipschitz(threshold)) if hasattr(penalty, "lipschitz") else math.inf
     energies = _energies(np.tensordot(u.T, tensor, axes=1))
     tight = repeated = 0.0
@@ -494,20 +475,29 @@ def equivariance_error(
             repeated += energy
             tight += energy * min(1.0, float(np.linalg.norm(rotation - np.eye(len(rotation)), 2)) ** 2)
     difference = _shrunk(tensor[order], v, penalty, threshold) - _shrunk(tensor, u, penalty, threshold)[order]
-    return EquivarianceError(
-        error=float(np.linalg.norm(difference)),
-        tight_bound=_times(2 * lipschitz, tight**0.5),
-        loose_bound=_times(2 * lipschitz, repeated**0.5),
-        repeated_energy=repeated,
-        lipschitz=lipschitz,
-    )
+    # No repeated energy means no error, even if the constant is infinite.
+    tight, loose = (2 * lipschitz * energy**0.5 if energy > 0 else 0.0 for energy in (tight, repeated))
+    return EquivarianceError(float(np.linalg.norm(difference)), tight, loose, repeated, lipschitz)
+
+
+def _rotations(u: _Floats, v: _Floats, groups: tuple[slice, ...]) -> list[_Floats]:
+    """Return the rotation of v against u within every eigenspace; an error if v spans other spaces."""
+    n_eigenvalues = groups[-1].stop if groups else 0
+    if not groups or not u.shape == v.shape == (len(u), n_eigenvalues):
+        raise ValueError(f"basis {u.shape}, permuted_basis {v.shape} and {n_eigenvalues} eigenvalues do not match")
+    rotations = [u[:, group].T @ v[:, group] for group in groups]
+    for group, rotation in zip(groups, rotations, strict=True):
+        if np.linalg.norm(u[:, group] @ rotation - v[:, group]) > _ROTATION_TOLERANCE:
+            numbers, remedy = f"{group.start} to {group.stop - 1}", "its rows must be in the order tensor[permutation]"
+            raise ValueError(f"permuted_basis does not span the eigenspace of eigenvalues {numbers}: {remedy}")
+    return rotations
 
 
 def lipschitz_constants(threshold: float) -> dict[str, float]:
-    """Return the Lipschitz constant of every penalty's shrinkage at a threshold; infinity where there is none.
+    """Return the Lipschitz constants of the proximal maps of all penalties at a threshold.
 
-    Only a penalty whose proximal map does not jump has one. The nuclear norm always has, the constant 1. A penalty
-    whose second derivative is nowhere below −κ has one below the threshold 1/κ, namely 1/(1 − κτ). Schatten-p has none.
+    The constant of the nuclear norm is 1. A penalty whose second derivative is at least −κ has the constant 1/(1 − κτ)
+    for thresholds τ < 1/κ; beyond, its proximal map jumps and the constant is infinite, as it always is for Schatten-p.
 
     Parameters
     ----------
@@ -517,7 +507,7 @@ def lipschitz_constants(threshold: float) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        By the name of the penalty, each with its default parameters.
+        The constant by the name of the penalty, with default parameters.
 
     Examples
     --------
@@ -527,11 +517,6 @@ def lipschitz_constants(threshold: float) -> dict[str, float]:
     (1.0, 2.0, inf)
     """
     return {name: float(penalty().lipschitz(threshold)) for name, penalty in _NAMES.items()}
-
-
-def _times(factor: float, amount: float) -> float:
-    """Return the product, where nothing times infinity is nothing."""
-    return factor * amount if amount > 0 else 0.0
 
 
 def _dense(matrix: Any) -> Any:
@@ -545,7 +530,7 @@ def _energies(slices: Array) -> _Floats:
 
 
 def _all_frequencies(half: _Floats, n: int) -> _Floats:
-    """Return what belongs to the first ⌊n/2⌋ + 1 frequencies for all n, each conjugate at its place."""
+    """Return values of the first ⌊n/2⌋ + 1 frequencies for all n, repeated for the conjugates."""
     k = np.arange(n)
     return half[np.minimum(k, n - k)]
 
@@ -558,17 +543,17 @@ def _eigenvalues(spectrum: Any) -> _Floats:
     values = np.asarray(spectrum, dtype=np.float64)
     steps = np.diff(values)
     if values.ndim != 1 or not (np.all(steps >= 0) or np.all(steps <= 0)):
-        raise ValueError(f"eigenvalues of shape {values.shape} must be one sorted list")
+        raise ValueError(f"eigenvalues of shape {values.shape} must be sorted and one-dimensional")
     return values
 
 
 def _orthonormal(basis: Any, n: int, name: str) -> _Floats:
-    """Return the vectors of a basis in columns, and refuse those that are not orthonormal."""
+    """Return the vectors of a basis as columns; an error if they are not orthonormal."""
     if hasattr(basis, "inverse"):
         basis = basis.inverse(np.eye(len(basis.slice_weights_))[:, :, None])[:, :, 0]
     vectors = np.asarray(basis, dtype=np.float64)
     if vectors.ndim != 2 or vectors.shape[0] != n:
-        raise ValueError(f"{name} has shape {vectors.shape}; expected a row for each of the {n} samples")
+        raise ValueError(f"{name} has shape {vectors.shape}; expected one row per sample, {n} in total")
     if np.max(np.abs(vectors.T @ vectors - np.eye(vectors.shape[1]))) > _ROTATION_TOLERANCE:
         raise ValueError(f"the columns of {name} are not orthonormal")
     return vectors

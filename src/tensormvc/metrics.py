@@ -1,11 +1,8 @@
-"""How well a clustering agrees with known classes: ACC, NMI, purity, pairwise F-score and ARI.
+"""Compare a clustering with known classes: ACC, NMI, purity, pairwise F-score and ARI.
 
-Everything is computed from the table of counts "class i met cluster j", of which only the entries that are not 0
-are kept. Counts and pairs are integers of any size. No value depends on the names of the labels or on the
-order of the samples, not even by rounding.
+All measures are computed from the non-zero entries of the contingency table. They do not depend on the names of the
+labels or on the order of the samples, not even by rounding.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable
@@ -14,23 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite_matching
 
 __all__ = [
-    "ari",
-    "clustering_accuracy",
-    "clustering_report",
-    "nmi",
-    "pairwise_f_score",
-    "pairwise_precision_recall",
-    "purity",
-]
+    "ari", "clustering_accuracy", "clustering_report", "nmi", "pairwise_f_score", "pairwise_precision_recall", "purity",
+]  # fmt: skip
 
 _Integers = npt.NDArray[np.int64]
-
-# A table with more entries than this is matched without its zeros.
-_MAX_DENSE_ENTRIES = 10**6
 
 _AVERAGES: dict[str, Callable[[float, float], float]] = {
     "arithmetic": lambda a, b: (a + b) / 2,
@@ -41,7 +28,7 @@ _AVERAGES: dict[str, Callable[[float, float], float]] = {
 
 
 class _Table(NamedTuple):
-    """The entries of a contingency table that are not 0, and its two margins."""
+    """The non-zero entries of a contingency table, and its margins."""
 
     rows: _Integers
     columns: _Integers
@@ -57,14 +44,14 @@ class _Table(NamedTuple):
 def _is_missing(label: Any) -> bool:
     try:
         return label is None or bool(label != label)
-    except TypeError:  # pandas.NA does not say whether it differs from itself
+    except TypeError:  # comparing pandas.NA with itself gives no boolean
         return True
-    except ValueError:  # an array, refused later
+    except ValueError:  # an array, which is an error later
         return False
 
 
-def _as_labels(labels: Any, name: str) -> npt.NDArray[Any]:
-    """Return labels as a 1-D array; strings in a list stay beside numbers and NaN as what they are."""
+def as_labels(labels: Any, name: str) -> npt.NDArray[Any]:
+    """Return labels as a 1-D array; a list that mixes strings with numbers becomes an object array."""
     if np.ma.is_masked(labels):
         raise ValueError(f"{name} of shape {np.shape(labels)} has masked entries; every sample needs a label")
     if hasattr(labels, "detach"):
@@ -72,19 +59,19 @@ def _as_labels(labels: Any, name: str) -> npt.NDArray[Any]:
     try:
         array = np.asarray(labels)
     except ValueError as error:
-        raise ValueError(f"{name} is ragged; expected one label a sample, shape (n_samples,)") from error
+        raise ValueError(f"{name} is ragged; expected one label per sample, shape (n_samples,)") from error
     if not hasattr(labels, "dtype") and array.dtype.kind in "US":
         array = np.asarray(labels, dtype=object)
     if array.ndim != 1:
         remedy = f"; pass {name}.ravel()" if array.ndim == 2 and 1 in array.shape else ""
-        raise ValueError(f"{name} has shape {array.shape}; expected one label a sample, shape (n_samples,){remedy}")
+        raise ValueError(f"{name} has shape {array.shape}; expected one label per sample, shape (n_samples,){remedy}")
     if array.size == 0:
-        raise ValueError(f"{name} is empty: its shape is {array.shape}")
+        raise ValueError(f"{name} is empty; expected at least one label")
     return array
 
 
-def _codes(array: npt.NDArray[Any], name: str) -> _Integers:
-    """Return the labels as integers 0, 1, …; a missing label is an error."""
+def label_codes(array: npt.NDArray[Any], name: str) -> _Integers:
+    """Return the labels as integers 0, 1, …; missing labels are an error."""
     if array.dtype.kind in "biufcSUmM":
         if array.dtype.kind in "fcmM":
             _refuse_missing(np.isnat(array) if array.dtype.kind in "mM" else np.isnan(array), name)
@@ -95,57 +82,45 @@ def _codes(array: npt.NDArray[Any], name: str) -> _Integers:
     try:
         return np.fromiter((numbers.setdefault(v, len(numbers)) for v in values), dtype=np.int64, count=len(values))
     except TypeError as error:
-        raise TypeError(f"{name} has labels that cannot be compared: {error}") from error
+        raise TypeError(f"{name} has labels that cannot be compared; pass strings or numbers: {error}") from error
 
 
 def _refuse_missing(missing: npt.NDArray[np.bool_], name: str) -> None:
     if missing.any():
-        raise ValueError(
-            f"{name} of shape {missing.shape} has {int(missing.sum())} missing labels (NaN or None), "
-            f"the first for sample {int(missing.argmax())}; leave these samples out of both"
-        )
+        count = f"{int(missing.sum())} missing labels (NaN or None), the first for sample {int(missing.argmax())}"
+        raise ValueError(f"{name} of shape {missing.shape} has {count}; remove these samples from y and labels")
 
 
 def _table(y: Any, labels: Any) -> _Table:
-    first, second = _as_labels(y, "y"), _as_labels(labels, "labels")
+    first, second = as_labels(y, "y"), as_labels(labels, "labels")
     if first.shape != second.shape:
-        raise ValueError(f"y has shape {first.shape} and labels has shape {second.shape}; they must be equally long")
-    classes, clusters = _codes(first, "y"), _codes(second, "labels")
+        raise ValueError(f"y has shape {first.shape} and labels has shape {second.shape}; expected the same length")
+    classes, clusters = label_codes(first, "y"), label_codes(second, "labels")
     cluster_sizes = np.bincount(clusters)
-    # The product is at most n², which is in range up to three thousand million samples.
+    # At most n², which int64 holds up to 3·10⁹ samples.
     cells, counts = np.unique(classes * cluster_sizes.size + clusters, return_counts=True)
     rows, columns = np.divmod(cells, cluster_sizes.size)
     return _Table(rows, columns, counts, np.bincount(classes), cluster_sizes)
 
 
 def _match(rows: _Integers, columns: _Integers, counts: _Integers) -> int:
-    """Return the greatest sum of counts with at most one in each row and each column."""
-    row_names, rows = np.unique(rows, return_inverse=True)
-    column_names, columns = np.unique(columns, return_inverse=True)
-    if row_names.size > column_names.size:
-        rows, columns, row_names, column_names = columns, rows, column_names, row_names
-    shape = (row_names.size, column_names.size)
-    if shape[0] * shape[1] <= _MAX_DENSE_ENTRIES:
-        dense = np.zeros(shape, dtype=np.int64)
-        dense[rows, columns] = counts
-        return int(dense[linear_sum_assignment(dense, maximize=True)].sum())
-    # A row may stay alone: it is then matched with a column of its own. All weights are 1 too large, since the
-    # sparse matching takes a 0 for the absence of an edge.
-    alone = np.arange(shape[0])
-    weights = sp.csr_array(
-        (
-            np.concatenate([counts + 1, np.ones_like(alone)]).astype(np.float64),
-            (np.concatenate([rows, alone]), np.concatenate([columns, shape[1] + alone])),
-        ),
-        shape=(shape[0], shape[1] + shape[0]),
-    )
-    # The matching of older SciPy takes 32-bit indices only.
-    weights.indices, weights.indptr = weights.indices.astype(np.int32), weights.indptr.astype(np.int32)
-    return int(weights[min_weight_full_bipartite_matching(weights, maximize=True)].sum()) - shape[0]
+    """Return the largest sum of counts with at most one in each row and each column."""
+    rows, columns = (np.unique(numbers, return_inverse=True)[1] for numbers in (rows, columns))
+    if rows.max() > columns.max():
+        rows, columns = columns, rows
+    n_rows, n_columns = int(rows.max()) + 1, int(columns.max()) + 1
+    # The matching must match every row, so each row gets a column of its own to be matched with for nothing. A weight
+    # of 0 would be a missing edge, so all weights are increased by 1.
+    alone = np.arange(n_rows)
+    values = np.concatenate([counts + 1.0, np.ones(n_rows)])
+    # Older versions of SciPy accept 32-bit indices only.
+    ends = (np.concatenate(pair).astype(np.int32) for pair in ((rows, alone), (columns, n_columns + alone)))
+    weights = sp.csr_array((values, tuple(ends)), shape=(n_rows, n_columns + n_rows))
+    return int(weights[min_weight_full_bipartite_matching(weights, maximize=True)].sum()) - n_rows
 
 
 def _accuracy(table: _Table) -> float:
-    # Classes and clusters that never meet, not even through others, are matched apart from each other.
+    # Connected components of the table are matched separately, which is much faster if there are many.
     n_classes, n_clusters = table.class_sizes.size, table.cluster_sizes.size
     n_nodes = n_classes + n_clusters
     links = sp.csr_array((table.counts, (table.rows, n_classes + table.columns)), shape=(n_nodes, n_nodes))
@@ -153,7 +128,7 @@ def _accuracy(table: _Table) -> float:
     part = part_of_node[table.rows]
     order = np.argsort(part, kind="stable")
     starts = np.searchsorted(part[order], np.arange(n_parts))
-    # One class with any number of clusters, or the reverse: the largest count is the best match.
+    # In a component with one class or one cluster, the largest count is the best match.
     sides = np.stack([np.bincount(p, minlength=n_parts) for p in np.split(part_of_node, [n_classes])])
     is_star = sides.min(axis=0) == 1
     matched = int(np.maximum.reduceat(table.counts[order], starts)[is_star].sum())
@@ -190,7 +165,7 @@ def _pairs(sizes: _Integers) -> int:
 
 
 def _pair_counts(table: _Table) -> tuple[int, int, int]:
-    """Return how many pairs are together in both, in the classes, and in the clusters."""
+    """Return the number of pairs of samples that are together in both, in the classes, and in the clusters."""
     return _pairs(table.counts), _pairs(table.class_sizes), _pairs(table.cluster_sizes)
 
 
@@ -204,8 +179,8 @@ def _ari(table: _Table) -> float:
 
 
 def ari_of_pairs(both: int, in_classes: int, in_clusters: int, n_samples: int) -> float:
-    """Return the adjusted Rand index from the pairs that are together in both, in the classes, in the clusters."""
-    # With the integers of Python the numerator, the denominator and a value of 1 are exact.
+    """Return the adjusted Rand index from the numbers of pairs together in both, in the classes, in the clusters."""
+    # Python integers keep the numerator and the denominator exact.
     n_pairs = n_samples * (n_samples - 1) // 2
     expected = in_classes * in_clusters
     denominator = (in_classes + in_clusters) * n_pairs - 2 * expected
@@ -213,17 +188,16 @@ def ari_of_pairs(both: int, in_classes: int, in_clusters: int, n_samples: int) -
 
 
 def clustering_accuracy(y: Any, labels: Any) -> float:
-    """Return the share of samples that are right under the best one-to-one matching of clusters and classes.
+    """Return the fraction of samples that are correct under the best one-to-one matching of clusters to classes.
 
-    The numbers of clusters and classes may differ. What is left over is matched with nothing, and its samples count
-    as wrong.
+    The numbers of clusters and classes may differ; the samples of unmatched clusters count as wrong.
 
     Parameters
     ----------
     y : array of shape (n_samples,)
-        The classes, of any type.
+        True class of every sample, of any type.
     labels : array of shape (n_samples,)
-        The clusters, of any type, compared with `y` by position.
+        Cluster of every sample, of any type.
 
     Returns
     -------
@@ -239,19 +213,18 @@ def clustering_accuracy(y: Any, labels: Any) -> float:
 
 
 def nmi(y: Any, labels: Any, average: str = "arithmetic") -> float:
-    """Return the mutual information of classes and clusters, divided by an average of their entropies.
+    """Return the normalised mutual information: that of classes and clusters, divided by an average of their entropies.
 
-    Publications differ in the average: name the one used beside a value. With one class or one cluster
-    the value is 0.
+    Publications use different averages; state the one you use. With a single class or a single cluster the value is 0.
 
     Parameters
     ----------
     y : array of shape (n_samples,)
-        The classes, of any type.
+        True class of every sample, of any type.
     labels : array of shape (n_samples,)
-        The clusters, of any type, compared with `y` by position.
+        Cluster of every sample, of any type.
     average : {"arithmetic", "geometric", "max", "min"}, default="arithmetic"
-        The average of the two entropies. "max" gives the lowest value, "min" the highest.
+        Average of the two entropies. "max" gives the lowest value, "min" the highest.
 
     Returns
     -------
@@ -270,16 +243,16 @@ def nmi(y: Any, labels: Any, average: str = "arithmetic") -> float:
 
 
 def purity(y: Any, labels: Any) -> float:
-    """Return the share of samples that are of the most frequent class of their cluster.
+    """Return the fraction of samples that belong to the most frequent class of their cluster.
 
-    It grows with the number of clusters: clusters of one sample each have purity 1.
+    It grows with the number of clusters: if every sample is its own cluster, the purity is 1.
 
     Parameters
     ----------
     y : array of shape (n_samples,)
-        The classes, of any type.
+        True class of every sample, of any type.
     labels : array of shape (n_samples,)
-        The clusters, of any type, compared with `y` by position.
+        Cluster of every sample, of any type.
 
     Returns
     -------
@@ -295,17 +268,17 @@ def purity(y: Any, labels: Any) -> float:
 
 
 def pairwise_precision_recall(y: Any, labels: Any) -> tuple[float, float]:
-    """Return the precision and the recall of the pairs of samples that are put together.
+    """Return the precision and the recall of pairs of samples in the same cluster.
 
-    Precision is the share of the pairs within clusters that are of one class; without any pair it is 1. Recall is
-    the share of the pairs within classes that are in one cluster; without any pair it is 0.
+    Precision is the fraction of pairs within clusters that belong to the same class; it is 1 if there is no such pair.
+    Recall is the fraction of pairs within classes that are in the same cluster; it is 0 if there is no such pair.
 
     Parameters
     ----------
     y : array of shape (n_samples,)
-        The classes, of any type.
+        True class of every sample, of any type.
     labels : array of shape (n_samples,)
-        The clusters, of any type, compared with `y` by position.
+        Cluster of every sample, of any type.
 
     Returns
     -------
@@ -322,16 +295,16 @@ def pairwise_precision_recall(y: Any, labels: Any) -> tuple[float, float]:
 
 
 def pairwise_f_score(y: Any, labels: Any) -> float:
-    """Return the harmonic mean of the precision and the recall of pairs, see `pairwise_precision_recall`.
+    """Return the harmonic mean of pairwise precision and recall; see `pairwise_precision_recall`.
 
-    Where every class or every cluster is a single sample, the value is 0.
+    It is 0 if every class or every cluster consists of a single sample.
 
     Parameters
     ----------
     y : array of shape (n_samples,)
-        The classes, of any type.
+        True class of every sample, of any type.
     labels : array of shape (n_samples,)
-        The clusters, of any type, compared with `y` by position.
+        Cluster of every sample, of any type.
 
     Returns
     -------
@@ -349,15 +322,15 @@ def pairwise_f_score(y: Any, labels: Any) -> float:
 def ari(y: Any, labels: Any) -> float:
     """Return the Rand index adjusted for chance: 1 for equal partitions, 0 on average for random ones.
 
-    Where either side is one cluster, or every sample on its own, the value is 0, also if both sides are the same.
-    (scikit-learn gives 1 there.)
+    It is 0 if either partition has a single cluster or only clusters of a single sample, even if both partitions are
+    the same. (scikit-learn returns 1 there.)
 
     Parameters
     ----------
     y : array of shape (n_samples,)
-        The classes, of any type.
+        True class of every sample, of any type.
     labels : array of shape (n_samples,)
-        The clusters, of any type, compared with `y` by position.
+        Cluster of every sample, of any type.
 
     Returns
     -------
@@ -373,14 +346,14 @@ def ari(y: Any, labels: Any) -> float:
 
 
 def clustering_report(y: Any, labels: Any) -> dict[str, float]:
-    """Return the five usual measures of a clustering against known classes.
+    """Return the five common measures of agreement between a clustering and known classes.
 
     Parameters
     ----------
     y : array of shape (n_samples,)
-        The classes, of any type.
+        True class of every sample, of any type.
     labels : array of shape (n_samples,)
-        The clusters, of any type, compared with `y` by position.
+        Cluster of every sample, of any type.
 
     Returns
     -------
@@ -396,10 +369,5 @@ def clustering_report(y: Any, labels: Any) -> dict[str, float]:
     {'ACC': 0.75, 'NMI': 0.8, 'Purity': 1.0, 'F-score': 0.6667, 'ARI': 0.5714}
     """
     table = _table(y, labels)
-    return {
-        "ACC": _accuracy(table),
-        "NMI": _nmi(table),
-        "Purity": _purity(table),
-        "F-score": _f_score(table),
-        "ARI": _ari(table),
-    }
+    measures = {"ACC": _accuracy, "NMI": _nmi, "Purity": _purity, "F-score": _f_score, "ARI": _ari}
+    return {name: measure(table) for name, measure in measures.items()}

@@ -1,13 +1,12 @@
 """Penalties on singular values: ψ, its derivative and its proximal map.
 
-Every penalty here is 0 at 0, increasing and concave. Its proximal map is the global minimiser over x ≥ 0 of
-½(x − s)² + τψ(x), entry by entry. A non-convex penalty may have a map that jumps from 0 to a positive
-value: at the jump both are minimisers, and the positive one is returned.
+Every penalty is 0 at 0, increasing and concave. Its proximal map returns, for each entry, the global minimiser over
+x ≥ 0 of ½(x − s)² + τψ(x). The map of a non-convex penalty may jump from 0 to a positive value; at the jump both are
+minimisers, and the positive one is returned.
 """
 
-from __future__ import annotations
-
 import math
+import re
 from abc import ABC, abstractmethod
 from numbers import Real
 from typing import Any
@@ -15,60 +14,49 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .backend import Array, as_real_array, check_finite, check_threshold, namespace
+from .backend.arrays import Array, namespace
+from .backend.checks import as_real_array, check_finite, check_threshold
 
-__all__ = [
-    "ETP",
-    "ETR",
-    "MCP",
-    "SCAD",
-    "GammaNorm",
-    "Geman",
-    "Laplace",
-    "Log",
-    "Nuclear",
-    "Penalty",
-    "SchattenP",
-    "make_penalty",
-]
+__all__ = ["ETP", "ETR", "MCP", "SCAD", "GammaNorm", "Geman", "Laplace", "Log", "Nuclear", "SchattenP"]
+__all__ += ["Penalty", "make_penalty"]
 
-# Newton's steps shrink quadratically except where the two stationary points nearly meet; there they halve. (Without a
-# second derivative they shrink linearly.)
+# Newton's method converges quadratically, except where the two stationary points nearly coincide, where its steps
+# halve. (Without a second derivative it converges linearly.)
 _MAX_NEWTON_STEPS = 1000
 
 
 def _as_singular_values(s: Any) -> Array:
-    """Return singular values as a floating array of any shape; they are finite and not negative."""
+    """Return singular values as a floating-point array of any shape; an error unless finite and non-negative."""
     s = as_real_array(s, "singular values", None)
     check_finite(s, "singular values")
     if bool(namespace(s).any(s < 0)):
-        raise ValueError("singular values must not be negative")
+        raise ValueError(f"singular values must not be negative, got {float(namespace(s).min(s))}")
     return s
 
 
 class Penalty(BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of the penalties.
 
-    A subclass gives ψ as `_value`, ψ' as `_derivative` and the lowest value of ψ'' as `_curvature_at_zero`. If ψ' is
-    convex it inherits an exact proximal map, which is faster with ψ'' as `_second_derivative`; one with a closed form
-    overrides `_prox`.
+    A subclass implements ψ as `_value`, ψ' as `_derivative` and the minimum of ψ'' as `_curvature_at_zero`. If ψ' is
+    convex, it inherits an exact proximal map, which is faster if `_second_derivative` implements ψ''. A subclass with a
+    closed form overrides `_prox`.
     """
 
     def value(self, s: Any) -> Array:
-        """Return ψ(s), entry by entry."""
+        """Return ψ(s) for each entry."""
         return self._value(_as_singular_values(s))
 
     def derivative(self, s: Any) -> Array:
-        """Return ψ'(s), entry by entry, from the right where ψ has a kink; it may be infinite at 0."""
+        """Return ψ'(s) for each entry: the right derivative, which may be infinite at 0."""
         return self._derivative(_as_singular_values(s))
 
     def prox(self, s: Any, threshold: float) -> Array:
-        """Return the global minimiser over x ≥ 0 of ½(x − s)² + threshold·ψ(x), entry by entry.
+        """Return the global minimiser over x ≥ 0 of ½(x − s)² + threshold·ψ(x) for each entry.
 
         Parameters
         ----------
         s : array of any shape
-            Singular values, not negative.
+            Non-negative singular values.
         threshold : float
             τ ≥ 0.
 
@@ -81,9 +69,9 @@ class Penalty(BaseEstimator, ABC):  # type: ignore[misc]
         return self._prox(s, threshold) if threshold > 0 else namespace(s).asarray(s, copy=True)
 
     def lipschitz(self, threshold: float) -> float:
-        """Return the Lipschitz constant of ``prox(·, threshold)``; infinity where the map jumps.
+        """Return the Lipschitz constant of ``prox(·, threshold)``, which is infinite if the map jumps.
 
-        By the theory of spectral functions it is also that of the shrinkage of a matrix in the Frobenius norm.
+        It is also that of the shrinkage of a matrix in the Frobenius norm.
         """
         threshold = check_threshold(threshold)
         slope = 1.0 + threshold * self._curvature_at_zero() if threshold > 0 else 1.0
@@ -97,15 +85,14 @@ class Penalty(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _curvature_at_zero(self) -> float:
-        """Return the lowest value of ψ'', which a concave ψ with convex ψ' takes at 0."""
+        """Return the minimum of ψ'', which a concave ψ with convex ψ' attains at 0."""
 
     def _prox(self, s: Array, threshold: float) -> Array:
-        """Find the largest stationary point by Newton's method and keep it if it beats 0.
+        """Find the largest stationary point by Newton's method, and keep it if it is better than 0.
 
-        Without ψ'' this is the reweighting x ← max(0, s − τψ'(x)), which takes more steps to the same point.
-
-        g(x) = x − s + τψ'(x) is convex and not negative at x = s, so that Newton's method from there falls
-        to the largest root and never past it. Leaving the interval means that there is no root.
+        g(x) = x − s + τψ'(x) is convex and non-negative at x = s, so Newton's method started there decreases to the
+        largest root and never beyond it. Leaving the interval means that there is no root. Without ψ'' this is the
+        reweighting x ← max(0, s − τψ'(x)), which takes more steps to the same point.
         """
         xp = namespace(s)
         x = xp.asarray(s, copy=True)
@@ -125,7 +112,7 @@ class Penalty(BaseEstimator, ABC):  # type: ignore[misc]
         return namespace(s).zeros_like(s)
 
     def _keep_if_better(self, x: Array, s: Array, threshold: float) -> Array:
-        """Return x where its objective is not above that of 0, else 0.
+        """Return x where its objective is at most that of 0, else 0.
 
         The difference of the objectives, divided by x, is x/2 − s + τψ(x)/x.
         """
@@ -136,11 +123,13 @@ class Penalty(BaseEstimator, ABC):  # type: ignore[misc]
         return xp.where(better, x, xp.zeros_like(x))
 
 
-def _positive(penalty: Penalty, name: str) -> float:
-    """Return a parameter of a penalty, which must be a finite positive number."""
+def _positive(penalty: Penalty, name: str, *, above: float = 0.0, most: float = math.inf) -> float:
+    """Return a parameter of a penalty; an error unless it is finite, greater than `above` and at most `most`."""
     value: Any = getattr(penalty, name)
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
-        raise ValueError(f"{type(penalty).__name__}: {name} must be a finite number > 0, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, Real) or not above < float(value) < math.inf:
+        raise ValueError(f"{type(penalty).__name__}: {name} must be a finite number > {above:g}, got {value!r}")
+    if float(value) > most:
+        raise ValueError(f"{type(penalty).__name__}: {name} must be at most {most:g}, got {value!r}")
     return float(value)
 
 
@@ -168,7 +157,7 @@ class Nuclear(Penalty):
 
 
 class Log(Penalty):
-    """The logarithm, ψ(σ) = log(1 + σ), of TLSpNM.
+    """The logarithm, ψ(σ) = log(1 + σ): the penalty of TLSpNM.
 
     Examples
     --------
@@ -188,7 +177,7 @@ class Log(Penalty):
 
     def _prox(self, s: Array, threshold: float) -> Array:
         xp = namespace(s)
-        # The larger root of x² + (1 − s)x + τ − s, as s minus what the penalty takes: nothing cancels or overflows.
+        # The larger root of x² + (1 − s)x + τ − s, written as s minus a shrinkage, without cancellation or overflow.
         edge = 2 * math.sqrt(threshold)
         exists = 1 + s > edge
         root = xp.sqrt(xp.clip(1 + s - edge, min=0.0)) * xp.sqrt(1 + s + edge)
@@ -197,11 +186,11 @@ class Log(Penalty):
 
 
 class _Rational(Penalty):
-    """ψ(σ) = h σ/(σ + b), of which ETR, Geman's and the γ-norm are cases."""
+    """ψ(σ) = h σ/(σ + b): the family of ETR, the Geman penalty and the γ-norm."""
 
     @abstractmethod
     def _height_and_knee(self) -> tuple[float, float]:
-        """Return (h, b): the limit at infinity, and the σ that reaches half of it."""
+        """Return (h, b): the limit at infinity, and the σ at which half of it is reached."""
 
     def _value(self, s: Array) -> Array:
         height, knee = self._height_and_knee()
@@ -216,8 +205,8 @@ class _Rational(Penalty):
         return -2 * height / knee**2
 
     def _prox(self, s: Array, threshold: float) -> Array:
-        # With y = x + b and p = s + b a stationary point is a root of y³ − p y² + τhb = 0, and the largest
-        # is (p/3)(1 + 2 cos(θ/3)) with sin²(θ/2) = (27/4) τhb/p³, if that is at most 1.
+        # With y = x + b and p = s + b, a stationary point is a root of y³ − p y² + τhb = 0. The largest root is
+        # (p/3)(1 + 2 cos(θ/3)) with sin²(θ/2) = (27/4) τhb/p³, if that is at most 1.
         xp = namespace(s)
         height, knee = self._height_and_knee()
         p = s + knee
@@ -229,12 +218,12 @@ class _Rational(Penalty):
 
 
 class ETR(_Rational):
-    """The enhanced tensor rank, ψ(σ) = e^{δ²} σ/(δ + σ), of ASR-ETR.
+    """The enhanced tensor rank, ψ(σ) = e^{δ²} σ/(δ + σ): the penalty of ASR-ETR and the default of ESTMC.
 
     Parameters
     ----------
     delta : float, default=0.01
-        The smaller, the nearer to the rank.
+        The smaller, the closer ψ is to the rank.
 
     Examples
     --------
@@ -247,18 +236,17 @@ class ETR(_Rational):
         self.delta = delta
 
     def _height_and_knee(self) -> tuple[float, float]:
-        if (delta := _positive(self, "delta")) > 10:
-            raise ValueError(f"ETR: delta must be at most 10, beyond which e^(delta²) is astronomical, got {delta!r}")
+        delta = _positive(self, "delta", most=10)  # e^{δ²} is astronomical beyond
         return math.exp(delta**2), delta
 
 
 class Geman(_Rational):
-    """Geman's penalty, ψ(σ) = σ/(σ + γ).
+    """The Geman penalty, ψ(σ) = σ/(σ + γ).
 
     Parameters
     ----------
     gamma : float, default=0.1
-        The σ at which the penalty reaches half of its limit.
+        The σ at which ψ reaches half of its limit.
 
     Examples
     --------
@@ -280,7 +268,7 @@ class GammaNorm(_Rational):
     Parameters
     ----------
     gamma : float, default=0.1
-        The smaller, the nearer to the rank.
+        The smaller, the closer ψ is to the rank.
 
     Examples
     --------
@@ -298,7 +286,7 @@ class GammaNorm(_Rational):
 
 
 class _Exponential(Penalty):
-    """ψ(σ) = h (1 − e^{−rσ}), of which Laplace's and the exponential-type penalty are cases."""
+    """ψ(σ) = h (1 − e^{−rσ}): the family of the Laplace and the exponential-type penalty."""
 
     @abstractmethod
     def _height_and_rate(self) -> tuple[float, float]:
@@ -321,12 +309,12 @@ class _Exponential(Penalty):
 
 
 class Laplace(_Exponential):
-    """Laplace's penalty, ψ(σ) = 1 − e^{−σ/γ}.
+    """The Laplace penalty, ψ(σ) = 1 − e^{−σ/γ}.
 
     Parameters
     ----------
     gamma : float, default=0.1
-        The scale below which singular values count as small.
+        Scale below which singular values count as small.
 
     Examples
     --------
@@ -348,7 +336,7 @@ class ETP(_Exponential):
     Parameters
     ----------
     gamma : float, default=1.0
-        The larger, the nearer to the rank.
+        The larger, the closer ψ is to the rank.
 
     Examples
     --------
@@ -371,7 +359,7 @@ class SchattenP(Penalty):
     Parameters
     ----------
     p : float, default=0.5
-        Exponent, 0 < p ≤ 1; 1 is the nuclear norm.
+        Exponent, 0 < p ≤ 1; p = 1 is the nuclear norm.
 
     Examples
     --------
@@ -384,15 +372,13 @@ class SchattenP(Penalty):
         self.p = p
 
     def _exponent(self) -> float:
-        if (p := _positive(self, "p")) > 1:
-            raise ValueError(f"SchattenP: p must be at most 1, got {p!r}")
-        return p
+        return _positive(self, "p", most=1)
 
     def _value(self, s: Array) -> Array:
         return s ** self._exponent()
 
     def _power(self, s: Array, exponent: float, factor: float) -> Array:
-        """Return factor·s^exponent, with its limit at s = 0."""
+        """Return factor·s^exponent, and its limit at s = 0."""
         if exponent == 0 or factor == 0:
             return factor * namespace(s).ones_like(s)
         xp = namespace(s)
@@ -413,12 +399,12 @@ class SchattenP(Penalty):
 
 
 class MCP(Penalty):
-    """The minimax concave penalty: σ − σ²/(2γ) up to σ = γ, then γ/2.
+    """The minimax concave penalty, ψ(σ) = σ − σ²/(2γ) up to σ = γ, then γ/2.
 
     Parameters
     ----------
     gamma : float, default=2.0
-        Where the penalty becomes constant.
+        The σ from which ψ is constant.
 
     Examples
     --------
@@ -453,12 +439,12 @@ class MCP(Penalty):
 class SCAD(Penalty):
     """The smoothly clipped absolute deviation.
 
-    σ up to 1, (−σ² + 2γσ − 1)/(2(γ − 1)) up to γ, then (γ + 1)/2.
+    ψ(σ) = σ up to σ = 1, (−σ² + 2γσ − 1)/(2(γ − 1)) up to σ = γ, then (γ + 1)/2.
 
     Parameters
     ----------
     gamma : float, default=3.7
-        Where the penalty becomes constant; greater than 1.
+        The σ from which ψ is constant, greater than 1.
 
     Examples
     --------
@@ -471,9 +457,7 @@ class SCAD(Penalty):
         self.gamma = gamma
 
     def _end(self) -> float:
-        if (gamma := _positive(self, "gamma")) <= 1:
-            raise ValueError(f"SCAD: gamma must be greater than 1, got {gamma!r}")
-        return gamma
+        return _positive(self, "gamma", above=1)
 
     def _value(self, s: Array) -> Array:
         xp = namespace(s)
@@ -486,11 +470,11 @@ class SCAD(Penalty):
         return namespace(s).clip((gamma - s) / (gamma - 1), min=0.0, max=1.0)
 
     def _curvature_at_zero(self) -> float:
-        # ψ'' is 0 at 0 and lowest between 1 and γ, where the map is steepest.
+        # ψ'' is 0 at 0; its minimum is between 1 and γ.
         return -1 / (self._end() - 1)
 
     def _prox(self, s: Array, threshold: float) -> Array:
-        # The minimiser of each of the three pieces is a candidate; the best of them is the minimiser.
+        # The minimisers of the three pieces are the candidates; the best of them is the minimiser.
         xp = namespace(s)
         gamma = self._end()
         pieces = [xp.clip(s - threshold, min=0.0, max=1.0), xp.clip(s, min=gamma)]
@@ -506,22 +490,13 @@ class SCAD(Penalty):
         return best
 
 
-_NAMES: dict[str, type[Penalty]] = {
-    "nuclear": Nuclear,
-    "log": Log,
-    "etr": ETR,
-    "laplace": Laplace,
-    "geman": Geman,
-    "etp": ETP,
-    "schatten-p": SchattenP,
-    "mcp": MCP,
-    "scad": SCAD,
-    "gamma-norm": GammaNorm,
-}
+_PENALTIES: list[type[Penalty]] = [Nuclear, Log, ETR, Laplace, Geman, ETP, SchattenP, MCP, SCAD, GammaNorm]
+# Names in lower case, with hyphens between words: SchattenP is "schatten-p".
+_NAMES = {re.sub("(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower(): kind for kind in _PENALTIES}
 
 
 def make_penalty(penalty: Any) -> Any:
-    """Return a penalty object for a name, or the object itself if it has `value` and `prox`.
+    """Return the penalty of a name; an object with `value` and `prox` is returned as it is.
 
     Parameters
     ----------

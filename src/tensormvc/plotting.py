@@ -1,7 +1,8 @@
-"""Figures: each function draws one, in axes that are given or in a new figure, and returns the axes.
+"""Plot results with matplotlib.
 
-All are made to be read in a column of a paper, 3.5 inches wide, and to be told apart without seeing red and green.
-They change no settings of matplotlib.
+Every function draws one figure, in the given axes or in a new figure, and returns the axes. The figures are legible in
+a column of a paper, 3.5 inches wide, and do not rely on telling red from green. The settings of matplotlib do not
+change.
 """
 
 from __future__ import annotations
@@ -18,47 +19,37 @@ from .bases import ViewFFT
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "plot_affinity",
-    "plot_audit",
-    "plot_basis",
-    "plot_cluster_number",
-    "plot_convergence",
-    "plot_embedding",
-    "plot_energy_ratio",
-    "plot_shuffle_by_basis",
-    "plot_shuffle_sweep",
-    "plot_spectrum",
-]
+__all__ = ["plot_affinity", "plot_audit", "plot_basis", "plot_cluster_number", "plot_convergence", "plot_embedding"]
+__all__ += ["plot_energy_ratio", "plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum"]
 
-# The colours of Okabe and Ito, but yellow, which is faint on white, comes last.
+# The colour-blind safe palette of Okabe and Ito; yellow, which is faint on white, comes last.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 _GREY = "#666666"
 _MARKERS = "os^DvPX*<>"
 _FIGURE_SIZE = (4.8, 3.5)
-# Points. A paper prints figures at their size, so these are the sizes on paper.
+# In points; papers print figures at their original size.
 _TEXT, _SMALL = 8, 7
-# What sweeps measure without and with classes.
+# Labels of the quality axis of a sweep without and with classes.
 _QUALITY = ("ARI with rate 0", "accuracy (labels used)")
-# A picture of samples × samples has no more pixels a side than this.
+# Largest width and height of an image of samples × samples, in pixels.
 _MOST_PIXELS = 1000
-# Lines between more groups than this would cover what they part.
+# Lines between more groups than this would cover the groups.
 _MOST_PARTED = 30
 
 
 def plot_shuffle_sweep(sweep: Any, *, ax: Axes | None = None) -> Axes:
-    """Draw accuracy, and the variation along the samples, against the share of samples that are shuffled.
+    """Plot accuracy and circular total variation against the fraction of shuffled samples.
 
-    The circular total variation (CTV) is divided by its largest value. Lines are means over the repeats, bands go from
-    the lowest to the highest.
+    The circular total variation (CTV) is divided by its maximum. Lines are means over the repeats, bands reach from the
+    minimum to the maximum.
 
     Parameters
     ----------
     sweep : ShuffleSweep
-        What `tensormvc.shuffle_sweep` returns. Without classes, and so without accuracy, the agreement with the
-        clustering of the order as given is drawn (ARI).
+        The result of `tensormvc.shuffle_sweep`. Without classes there is no accuracy, and the agreement (ARI) with the
+        clustering of the unshuffled samples is plotted instead.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw in; a new figure by default.
 
     Returns
     -------
@@ -68,7 +59,7 @@ def plot_shuffle_sweep(sweep: Any, *, ax: Axes | None = None) -> Axes:
     --------
     >>> import tensormvc as tm
     >>> views, y = tm.datasets.load_digits_views(60, class_sorted=True)
-    >>> sweep = tm.shuffle_sweep(tm.GMC(10), views, y, rates=(0, 1), n_repeats=2)
+    >>> sweep = tm.shuffle_sweep(tm.ESTMC(10, basis="fft", random_state=0), views, y, rates=(0, 1), n_repeats=2)
     >>> ax = tm.plotting.plot_shuffle_sweep(sweep)
     >>> ax.get_ylabel()
     'ratio'
@@ -82,15 +73,15 @@ def plot_shuffle_sweep(sweep: Any, *, ax: Axes | None = None) -> Axes:
 
 
 def plot_shuffle_by_basis(sweeps: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
-    """Draw accuracy against the share of samples that are shuffled, one line a basis.
+    """Plot accuracy against the fraction of shuffled samples, with one line per basis.
 
     Parameters
     ----------
     sweeps : dict of str to ShuffleSweep
-        What `tensormvc.shuffle_sweep` returns for each basis. If one comes without classes, and so without accuracy,
-        the agreement with the clustering of the order as given is drawn (ARI).
+        The result of `tensormvc.shuffle_sweep` for each basis. If one of them has no classes, the agreement (ARI) with
+        the clustering of the unshuffled samples is plotted instead of the accuracy.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw in; a new figure by default.
 
     Returns
     -------
@@ -100,10 +91,10 @@ def plot_shuffle_by_basis(sweeps: Mapping[str, Any], *, ax: Axes | None = None) 
     --------
     >>> import tensormvc as tm
     >>> views, y = tm.datasets.load_digits_views(60, class_sorted=True)
-    >>> sweep = tm.shuffle_sweep(tm.GMC(10), views, y, rates=(0, 1), n_repeats=2)
-    >>> ax = tm.plotting.plot_shuffle_by_basis({"GMC, which has none": sweep})
+    >>> sweep = tm.shuffle_sweep(tm.ESTMC(10, basis="fft", random_state=0), views, y, rates=(0, 1), n_repeats=2)
+    >>> ax = tm.plotting.plot_shuffle_by_basis({"fft": sweep})
     >>> [line.get_label() for line in ax.lines]
-    ['GMC, which has none']
+    ['fft']
     """
     ax = _start(ax)
     labelled = all(sweep.accuracy is not None for sweep in sweeps.values())
@@ -114,16 +105,18 @@ def plot_shuffle_by_basis(sweeps: Mapping[str, Any], *, ax: Axes | None = None) 
 
 
 def plot_spectrum(energies: ArrayLike | Mapping[Any, ArrayLike], *, n_slices: int = 50, ax: Axes | None = None) -> Axes:
-    """Draw the norms of the spectral slices of a tensor, the first one (the mean, under the FFT) left out.
+    """Plot the norms of the spectral slices of a tensor.
+
+    The first slice, which is the mean over the samples under the FFT, is left out.
 
     Parameters
     ----------
-    energies : array of shape (K,), or dict of name to such arrays
-        Squared norms of all slices, as `tensormvc.diagnostics.slice_energies` returns them.
+    energies : array of shape (K,), or dict of name to array
+        Squared norms of all slices, see `tensormvc.diagnostics.slice_energies`.
     n_slices : int, default=50
-        How many to draw, from the lowest frequency on.
+        Number of slices to plot, from the lowest frequency.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw in; a new figure by default.
 
     Returns
     -------
@@ -150,16 +143,17 @@ def plot_spectrum(energies: ArrayLike | Mapping[Any, ArrayLike], *, n_slices: in
 
 
 def plot_energy_ratio(ratios: Mapping[str, Mapping[float, ArrayLike]], *, ax: Axes | None = None) -> Axes:
-    """Draw which share of the energy lies in the first K slices, for bases and shuffle rates.
+    """Plot the fraction of the energy in the first K slices, for several bases and shuffle rates.
 
-    A basis has a colour. Darker and thinner lines have higher shuffle rates, so that equal ones show inside each other.
+    Every basis has its colour. Higher shuffle rates have darker and thinner lines, so that equal curves remain visible
+    on top of each other.
 
     Parameters
     ----------
     ratios : dict of basis name to dict of shuffle rate to array
-        The arrays are what `tensormvc.diagnostics.cumulative_energy_ratio` returns.
+        The arrays are results of `tensormvc.diagnostics.cumulative_energy_ratio`.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw in; a new figure by default.
 
     Returns
     -------
@@ -194,18 +188,18 @@ def plot_energy_ratio(ratios: Mapping[str, Mapping[float, ArrayLike]], *, ax: Ax
 
 
 def plot_basis(basis: Any, labels: ArrayLike | None = None, *, n_components: int = 30, ax: Axes | None = None) -> Axes:
-    """Draw the first components of a basis as an image: a row a sample, a column a component.
+    """Plot the first components of a basis as an image, with one row per sample and one column per component.
 
     Parameters
     ----------
     basis : fitted basis, or array of shape (n_samples, K)
-        Of the FFT, the real parts (cosines) are drawn.
+        For the FFT, the real parts (cosines) are shown.
     labels : array of shape (n_samples,), optional
-        Classes to sort the rows by, for display alone; in the order of the samples by default.
+        Classes to sort the rows by, for display only; by default the samples keep their order.
     n_components : int, default=30
-        How many to draw, from the lowest frequency on.
+        Number of components to show, from the lowest frequency.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw in; a new figure by default.
 
     Returns
     -------
@@ -236,14 +230,14 @@ def plot_basis(basis: Any, labels: ArrayLike | None = None, *, n_components: int
 
 
 def plot_cluster_number(found: Any, *, ax: Axes | None = None) -> Axes:
-    """Draw how far different graphs agree over the number of clusters, and the gaps in their spectra.
+    """Plot how well clusterings of different graphs agree for each number of clusters, and the eigengaps.
 
     Parameters
     ----------
     found : ClusterNumber
-        What `estimate_n_clusters` returned.
+        The result of `tensormvc.estimate_n_clusters`.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw in; a new figure by default.
 
     Returns
     -------
@@ -269,14 +263,14 @@ def plot_cluster_number(found: Any, *, ax: Axes | None = None) -> Axes:
 
 
 def plot_convergence(fitted: Any, *, ax: Axes | None = None) -> Axes:
-    """Draw the residuals of a fit against its rounds.
+    """Plot the residuals of a fit against its iterations.
 
     Parameters
     ----------
     fitted : fitted estimator, or its ``history_``
-        Of an estimator the tolerance is drawn too.
+        For an estimator, its tolerance is shown as well.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw in; a new figure by default.
 
     Returns
     -------
@@ -294,14 +288,12 @@ def plot_convergence(fitted: Any, *, ax: Axes | None = None) -> Axes:
     ax = _start(ax)
     history = getattr(fitted, "history_", fitted)
     if not isinstance(history, Sequence) or not history:
-        raise ValueError(f"there is no record of rounds in {fitted!r}: fit it, or take a method that keeps history_")
-    rounds = [record.iteration for record in history]
+        raise ValueError(f"{fitted!r} has no history_: pass a fitted estimator that iterates, or its history_")
+    iterations = [record.iteration for record in history]
     for number, name in enumerate(history[0].residuals):
-        values = np.asarray([record.residuals[name] for record in history])
-        # A logarithm has no place for an exact zero.
-        ax.plot(
-            rounds, np.where(values > 0, values, np.nan), label=name.replace("_", " "), **_line(number, len(rounds))
-        )
+        # A residual of exactly 0 has no logarithm.
+        values = [record.residuals[name] or np.nan for record in history]
+        ax.plot(iterations, values, label=name.replace("_", " "), **_line(number, len(iterations)))
     if hasattr(fitted, "tol"):
         ax.axhline(fitted.tol, color=_GREY, lw=0.8, ls=(0, (4, 2)), label=f"tolerance {fitted.tol:.0e}")
     ax.set_yscale("log")
@@ -309,24 +301,25 @@ def plot_convergence(fitted: Any, *, ax: Axes | None = None) -> Axes:
     _legend(ax)
     seconds = sum(record.seconds for record in history)
     samples = f" for {len(fitted.labels_)} samples" if hasattr(fitted, "labels_") else ""
-    return _label(ax, f"round (of {len(history)}; {seconds:.2g} s in all{samples})", "residual")
+    return _label(ax, f"iteration (of {len(history)}; {seconds:.2g} s in total{samples})", "residual")
 
 
 def plot_embedding(embedding: ArrayLike, labels: ArrayLike, *, ax: Axes | None = None) -> Axes:
-    """Scatter an embedding over the plane in which its clusters differ most.
+    """Plot an embedding in the plane in which its clusters differ most.
 
-    The axes are the first two principal components of the cluster centres, each centre weighted by its size. (Those of
-    the samples would mean nothing in an embedding with orthonormal columns, which varies alike in all directions.) The
-    share of the samples' variance along each is written beside it; clusters that overlap here may differ elsewhere.
+    The axes are the first two principal components of the cluster centres, weighted by cluster size. (Principal
+    components of the samples would be arbitrary for an embedding with orthonormal columns, whose variance is the same
+    in all directions.) The axis labels state the fraction of the variance of the samples along each axis; clusters that
+    overlap in this plane may differ in other dimensions.
 
     Parameters
     ----------
     embedding : array of shape (n_samples, n_dimensions)
-        Such as ``embedding_`` of a fitted estimator; 2 dimensions at least.
+        An embedding with at least 2 dimensions, such as ``embedding_`` of a fitted estimator.
     labels : array of shape (n_samples,)
-        Clusters (or classes). Up to twenty are named in a legend.
+        Clusters or classes. A legend names up to 20 of them.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw in; a new figure by default.
 
     Returns
     -------
@@ -346,38 +339,29 @@ def plot_embedding(embedding: ArrayLike, labels: ArrayLike, *, ax: Axes | None =
     order, edges, names = _sorted_by(labels, len(points))
     for number, (name, start, stop) in enumerate(zip(names, edges, edges[1:], strict=False)):
         group = points[order[start:stop]]
-        ax.scatter(
-            group[:, 0],
-            group[:, 1],
-            s=14,
-            color=_colour(number),
-            marker=_marker(number),
-            edgecolors="black",
-            linewidths=0.2,
-            label=str(name),
-            rasterized=len(points) > 5000,
-        )
+        look: dict[str, Any] = {"color": _colour(number), "marker": _marker(number), "rasterized": len(points) > 5000}
+        ax.scatter(group[:, 0], group[:, 1], s=14, edgecolors="black", linewidths=0.2, label=str(name), **look)
     first, second = (f"{100 * share:.0f} %" for share in shares)
     if 1 < len(names) <= 20:
-        _legend(ax, beside=True, title="cluster")
+        _legend(ax, title="cluster")
     sizes = f"{len(points)} samples in {embedding.shape[1]} dimensions"
     return _label(ax, f"direction 1 between clusters ({first} of variance)\n{sizes}", f"direction 2 ({second})")
 
 
 def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -> Axes:
-    """Draw similarities between samples as an image, rows and columns sorted by cluster.
+    """Plot similarities between samples as an image, with rows and columns sorted by cluster.
 
-    More than 1000 samples are averaged in blocks of neighbouring rows and columns. Colours end at the highest of 99 %
-    of the values that are not zero and not on the diagonal. Lines part up to 30 clusters; more would hide the samples.
+    Beyond 1000 samples, blocks of neighbouring rows and columns are averaged. The colour scale ends at the 99 %
+    quantile of the positive values outside the diagonal. Up to 30 clusters are separated by lines.
 
     Parameters
     ----------
     affinity : array or sparse matrix of shape (n_samples, n_samples)
-        Such as ``affinity_`` of an estimator with ``keep="all"``, or ``graph_`` of a graph.
+        Similarities, such as ``affinity_`` of an estimator with ``keep="all"`` or ``graph_`` of a graph.
     labels : array of shape (n_samples,)
-        Clusters (or classes).
+        Clusters or classes.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw in; a new figure by default.
 
     Returns
     -------
@@ -395,46 +379,37 @@ def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -
     affinity = affinity if hasattr(affinity, "tocoo") else np.asarray(affinity)
     n = affinity.shape[0]
     if affinity.shape != (n, n):
-        raise ValueError(f"affinity has shape {affinity.shape}; it must have a row and a column for each sample")
+        raise ValueError(f"affinity has shape {affinity.shape}; expected a square matrix (n_samples, n_samples)")
     order, edges, names = _sorted_by(labels, n)
     size = -(-n // _MOST_PIXELS)
     picture = _block_means(affinity, order, size)
-    outside = picture[~np.eye(len(picture), dtype=bool)]
-    outside = outside[outside > 0]
+    outside = picture[(picture > 0) & ~np.eye(len(picture), dtype=bool)]
     highest = np.quantile(outside, 0.99) if len(outside) else 1.0
-    # In units of samples; the last block may reach beyond them.
+    # In units of samples; the last block may extend beyond the last sample.
     end = len(picture) * size - 0.5
-    image = ax.imshow(
-        picture,
-        cmap="cividis",
-        vmin=min(0.0, picture.min()),
-        vmax=highest,
-        extent=(-0.5, end, end, -0.5),
-        interpolation="nearest",
-    )
+    limits: dict[str, Any] = {"vmin": min(0.0, picture.min()), "vmax": highest, "extent": (-0.5, end, end, -0.5)}
+    image = ax.imshow(picture, cmap="cividis", interpolation="nearest", **limits)
     ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
-    lines = _lines_between(edges)
-    ax.hlines(lines, -0.5, n - 0.5, color="white", lw=0.4)
-    ax.vlines(lines, -0.5, n - 0.5, color="white", lw=0.4)
-    _mark_groups(ax.xaxis, edges, names)
-    _mark_groups(ax.yaxis, edges, names)
+    for axis, draw_lines in ((ax.xaxis, ax.vlines), (ax.yaxis, ax.hlines)):
+        draw_lines(_lines_between(edges), -0.5, n - 0.5, color="white", lw=0.4)
+        _mark_groups(axis, edges, names)
     blocks = "" if size == 1 else f", means of {size} × {size}"
     _colourbar(ax, image, f"affinity{blocks}", extend="max" if picture.max() > highest else "neither")
     return _label(ax, f"{n} samples by cluster", "samples by cluster")
 
 
 def plot_audit(audit: Any, *, ax: Axes | None = None) -> Axes:
-    """Draw how much clusterings of the same samples agree: over orders, over seeds, and sample by sample.
+    """Plot how well clusterings of the same samples agree between orders, between seeds, and for each sample.
 
-    A dot in the upper rows is the adjusted Rand index (ARI) of two clusterings. One in the lowest is a sample: how much
-    its cluster is made of the same samples in two orders, by the mean Jaccard index. 1 is perfect agreement everywhere.
+    In the upper rows, every dot is the adjusted Rand index (ARI) of two clusterings. In the lowest row, every dot is a
+    sample: the mean Jaccard index of its clusters in two orders. 1 is perfect agreement.
 
     Parameters
     ----------
     audit : OrderAudit
-        What `tensormvc.audit_order` returns.
+        The result of `tensormvc.audit_order`.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw in; a new figure by default.
 
     Returns
     -------
@@ -460,7 +435,7 @@ def plot_audit(audit: Any, *, ax: Axes | None = None) -> Axes:
     if not len(audit.seed_aris):
         del rows[1]
     for number, (_, values, mean, interval) in enumerate(rows):
-        # Dots are spread over the row in an even way that is not random.
+        # Spread the dots vertically by multiples of the golden ratio: even, and without random numbers.
         heights = -number + 0.1 + 0.3 * (np.arange(len(values)) * 0.6180339887 % 1)
         many, colour = len(values) > 200, _colour(number)
         ax.scatter(values, heights, s=4 if many else 10, color=colour, alpha=0.5, linewidths=0, rasterized=many)
@@ -470,12 +445,10 @@ def plot_audit(audit: Any, *, ax: Axes | None = None) -> Axes:
     ax.set_yticks([-number for number in range(len(rows))], [name for name, *_ in rows])
     ax.set_ylim(0.3 - len(rows), 0.6)
     ax.set_xlim(min(0, audit.order_aris.min(), audit.seed_aris.min(initial=0)), 1.04)
-    found = (
-        f"depends on the order of the rows ({audit.severity})"
-        if audit.order_dependent
-        else "the same partition in all orders"
-    )
-    ax.set_title(textwrap.fill(f"{audit.name}: {found}", _letters(ax, _TEXT) - 8), fontsize=_TEXT, loc="left")
+    verdict = "the same partition in all orders"
+    if audit.order_dependent:
+        verdict = f"depends on the order of the rows ({audit.severity})"
+    ax.set_title(textwrap.fill(f"{audit.name}: {verdict}", _letters(ax, _TEXT) - 8), fontsize=_TEXT, loc="left")
     return _label(ax, f"agreement; means with 95 % intervals\n{n_orders} orders of {n_samples} samples", "")
 
 
@@ -485,18 +458,18 @@ def _pairs(square: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _start(ax: Axes | None) -> Axes:
-    """Return the axes to draw in: those given, or those of a new figure, which notebooks show by themselves."""
+    """Return the given axes, or those of a new figure."""
     if ax is not None:
         return ax
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'tensormvc[plot]'") from error
+        raise ImportError("plotting needs matplotlib: pip install 'tensormvc[plot]'") from error
     return plt.subplots(figsize=_FIGURE_SIZE, layout="constrained")[1]
 
 
 def _label(ax: Axes, xlabel: str, ylabel: str) -> Axes:
-    """Give the axes their labels, in sizes for paper."""
+    """Label the axes, with font sizes for print."""
     ax.set_xlabel(xlabel, fontsize=_TEXT)
     ax.set_ylabel(ylabel, fontsize=_TEXT)
     ax.tick_params(labelsize=_SMALL)
@@ -505,36 +478,28 @@ def _label(ax: Axes, xlabel: str, ylabel: str) -> Axes:
     return ax
 
 
-def _legend(
-    ax: Axes,
-    handles: Sequence[Any] | None = None,
-    *,
-    ncols: int | None = None,
-    beside: bool = False,
-    title: str | None = None,
-) -> None:
-    """Explain lines and dots above the axes, or beside them, where they hide nothing."""
-    if handles is None:
-        handles = ax.get_legend_handles_labels()[0]
-    if ncols is None:
-        ncols = 1 + (len(handles) > 10) if beside else _columns_above(ax, handles)
-    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
-    if beside:
-        place = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
-    texts: dict[str, Any] = {"title": title, "fontsize": _SMALL, "title_fontsize": _SMALL}
-    ax.legend(handles=handles, ncols=ncols, frameon=False, handletextpad=0.5, columnspacing=1.2, **texts, **place)
+def _legend(ax: Axes, handles: Sequence[Any] = (), *, ncols: int = 0, title: str = "") -> None:
+    """Add a legend above the axes, or beside them if it has a title, where it hides nothing."""
+    handles = handles or ax.get_legend_handles_labels()[0]
+    style: dict[str, Any] = {"frameon": False, "handletextpad": 0.5, "columnspacing": 1.2, "fontsize": _SMALL}
+    if title:
+        style |= {"loc": "center left", "bbox_to_anchor": (1, 0.5), "title": title, "title_fontsize": _SMALL}
+        ncols = 1 + (len(handles) > 10)
+    else:
+        style |= {"loc": "lower left", "bbox_to_anchor": (0, 1)}
+    ax.legend(handles=handles, ncols=ncols or _columns_above(ax, handles), **style)
 
 
 def _columns_above(ax: Axes, handles: Sequence[Any]) -> int:
     """Return how many columns of a legend fit the width of the axes."""
-    # A line and the space around it take the room of 7 letters.
+    # The handle and the space around it are about as wide as 7 letters.
     lengths = [7 + len(str(handle.get_label())) for handle in handles]
     room = _letters(ax, _SMALL)
     return len(handles) if sum(lengths) <= room else max(1, min(room // max(lengths), len(handles)))
 
 
 def _letters(ax: Axes, size: float) -> int:
-    """Return about how many letters of a size, in points, have room between the left of the axes and their right."""
+    """Return about how many letters of a font size, in points, fit the width of the axes."""
     return int(ax.get_window_extent().width / ax.figure.dpi * 72 / (0.5 * size))
 
 
@@ -552,26 +517,25 @@ def _marker(number: int) -> str:
     return _MARKERS[number % len(_MARKERS)]
 
 
-def _shade(colour: str, depth: float) -> tuple[float, float, float]:
+def _shade(colour: str, depth: float) -> Any:
     """Mix a colour with white."""
     from matplotlib.colors import to_rgb
 
-    red, green, blue = (1 - depth * (1 - part) for part in to_rgb(colour))
-    return red, green, blue
+    return tuple(1 - depth * (1 - part) for part in to_rgb(colour))
 
 
 def _line(number: int, n_points: int) -> dict[str, Any]:
-    """Return how to draw the line of a number: with markers where they have room."""
+    """Return the style of line number `number`; markers only if the points are not too dense."""
     marker = _marker(number) if n_points <= 25 else ""
     return {"color": _colour(number), "marker": marker, "ms": 3.5, "lw": 1.3}
 
 
 def _draw_repeats(ax: Axes, rates: ArrayLike, values: NDArray[np.float64], number: int, name: str) -> None:
-    """Draw means over the repeats, (rates, repeats), in a band from the lowest to the highest."""
+    """Plot the mean of values (rates, repeats) over the repeats, with a band from the minimum to the maximum."""
     rates = np.asarray(rates, dtype=float)
     ax.fill_between(rates, values.min(axis=1), values.max(axis=1), color=_colour(number), alpha=0.2, lw=0)
     ax.plot(rates, values.mean(axis=1), label=name, **_line(number, len(rates)))
-    # Down to the next tenth below all that is drawn.
+    # The axis starts at a multiple of 0.1 below all values.
     lowest = np.floor(10 * values.min() - 0.2) / 10
     ax.set_ylim(min(lowest, ax.get_ylim()[0]) if number else lowest, 1.02)
 
@@ -583,21 +547,21 @@ def _rate_label(sweep: Any) -> str:
 
 
 def _sorted_by(labels: ArrayLike, n: int) -> tuple[NDArray[np.intp], NDArray[np.intp], list[Any]]:
-    """Return the order that sorts samples by label, where each group starts (and the last ends), and their names."""
+    """Return the order that sorts the samples by label, the edges of the groups in it, and the names of the groups."""
     labels = np.asarray(labels)
     if labels.shape != (n,):
-        raise ValueError(f"labels have shape {labels.shape}; there are {n} samples")
+        raise ValueError(f"labels have shape {labels.shape}; expected one label per sample, shape ({n},)")
     names, counts = np.unique(labels, return_counts=True)
     return np.argsort(labels, kind="stable"), np.concatenate([[0], np.cumsum(counts)]), names.tolist()
 
 
 def _lines_between(edges: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return where lines part the groups of an image: between all of them, or nowhere if there are many."""
+    """Return the positions of lines between groups of an image; none if there are too many groups."""
     return np.asarray(edges[1:-1] - 0.5 if len(edges) <= _MOST_PARTED + 1 else [], dtype=float)
 
 
 def _mark_groups(axis: Any, edges: NDArray[np.intp], names: list[Any]) -> None:
-    """Write the names of groups of samples beside their middles, if they all have room there."""
+    """Label the groups at their centres, if all labels fit."""
     middles = (edges[1:] + edges[:-1] - 1) / 2
     if len(names) == 1 or np.diff(middles).min() * 16 >= edges[-1]:
         axis.set_ticks(middles, [str(name) for name in names])
@@ -605,34 +569,34 @@ def _mark_groups(axis: Any, edges: NDArray[np.intp], names: list[Any]) -> None:
 
 
 def _columns(basis: Any, count: int) -> NDArray[np.float64]:
-    """Return the first columns of a basis: what unit slices are turned into."""
+    """Return the first columns of a basis, which are the inverse transforms of unit slices."""
     if not hasattr(basis, "inverse"):
         return np.asarray(basis, dtype=float)[:, :count]
     if isinstance(basis, ViewFFT):
-        raise ValueError("ViewFFT transforms along the views: it has no picture over the samples")
+        raise ValueError("ViewFFT transforms along the views; pass a basis that transforms along the samples")
     n_slices = len(basis.slice_weights_)
     return np.asarray(basis.inverse(np.eye(n_slices, min(count, n_slices))[:, :, None])[:, :, 0])
 
 
 def _plane_between(points: NDArray[np.float64], labels: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the points over the plane in which their groups differ most, and the shares of variance along its axes."""
+    """Project points onto the plane in which their groups differ most; return also the variance along its axes."""
     if points.ndim != 2 or points.shape[1] < 2:
-        raise ValueError(f"embedding has shape {points.shape}; it must have two columns or more")
+        raise ValueError(f"embedding has shape {points.shape}; expected (n_samples, d) with at least 2 dimensions d")
     order, edges, _ = _sorted_by(labels, len(points))
     centred = points - points.mean(axis=0)
     centres = np.add.reduceat(centred[order], edges[:-1], axis=0) / np.sqrt(np.diff(edges))[:, None]
     scatter = centred.T @ centred
-    # A little of the scatter of the points decides where that of the centres does not: two of them lie on a line.
+    # The centres alone do not determine a plane if there are two clusters; a little of the points' scatter does.
     _, directions = np.linalg.eigh(centres.T @ centres + 1e-3 * scatter)
     directions = directions[:, :-3:-1]
-    # Each direction points to where its largest entry is positive.
+    # The sign of an eigenvector is arbitrary: make its largest entry positive.
     directions = directions * np.sign(directions[np.abs(directions).argmax(axis=0), [0, 1]])
     total = max(float(np.trace(scatter)), np.finfo(float).tiny)
     return centred @ directions, np.sum((centred @ directions) ** 2, axis=0) / total
 
 
 def _block_means(matrix: Any, order: NDArray[np.intp], size: int) -> NDArray[np.float64]:
-    """Return the means of size × size blocks of a matrix whose rows and columns are put in an order."""
+    """Return the means of size × size blocks of a matrix, after reordering its rows and columns."""
     n = len(order)
     starts = np.arange(0, n, size)
     counts = np.diff(np.append(starts, n))
@@ -641,7 +605,7 @@ def _block_means(matrix: Any, order: NDArray[np.intp], size: int) -> NDArray[np.
         pixels = place[entries.row] * len(starts) + place[entries.col]
         sums = np.bincount(pixels, entries.data, len(starts) ** 2).reshape(len(starts), -1)
     else:
-        # Block by block, for a copy of the matrix may not fit.
+        # Block by block, because a reordered copy of the matrix may not fit in memory.
         rows = np.stack([matrix[order[start : start + size]].sum(axis=0, dtype=float) for start in starts])
         sums = np.add.reduceat(rows[:, order], starts, axis=1)
     return np.asarray(sums / np.outer(counts, counts))

@@ -1,6 +1,7 @@
-"""What the authors' programs compute, where it differs from ours: for comparison, not for use."""
+"""The algorithms as the authors' published programs run them, where they differ from ours.
 
-from __future__ import annotations
+They are here to reproduce and compare. To cluster data, use the estimators `TSVDMVC`, `TLSpNM` and `ASRETR`.
+"""
 
 import math
 import numbers
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from .algebra import singular_values
-from .backend import Array, check_memory, is_sparse, namespace
+from .backend.arrays import Array, is_sparse, namespace
+from .backend.checks import check_memory
 from .bases import FFT
-from .methods._admm import Record, Schedule, Step, run_admm
+from .methods._admm import Record, Run, Schedule, Step, run_admm
 from .penalties import ETR, Log, Nuclear, Penalty
 from .shrinkage import _shrink_by_svd, l21_shrink, low_rank_shrink
 from .views import as_float64, as_views
@@ -28,10 +30,10 @@ _TOL = 1e-7
 
 
 class ReweightedETR(ETR):
-    """ETR with the published proximal step: a reweighting that stops early.
+    """The ETR penalty with the published proximal step, an iterative reweighting that stops early.
 
-    ``x ← max(0, s − τψ'(x))`` from ``x = s``, slice by slice, until the sum of squared changes over the
-    slice is below 1e-4, at most 100 times. It is near a stationary point, not always the minimiser.
+    It repeats ``x ← max(0, s − τψ'(x))`` from ``x = s``, for each slice until the sum of squared changes is below 1e-4,
+    at most 100 times. The result is close to a stationary point, but not always the minimiser.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ class ReweightedETR(ETR):
     """
 
     def _prox(self, s: Array, threshold: float) -> Array:
-        """Iterate on a stack of slices (..., h): each stops for itself."""
+        """Iterate on a stack of slices (..., h), each of which stops on its own."""
         xp = namespace(s)
         x = xp.asarray(s, copy=True)
         active = xp.ones(s.shape[:-1], dtype=xp.bool, device=device(s))
@@ -61,7 +63,7 @@ class ReweightedETR(ETR):
 
 
 class _UnclippedLog(Log):
-    """The logarithm with the published threshold, which is not a proximal map: see `tlspnm`."""
+    """The logarithm with the published thresholding, which is not a proximal map; see `tlspnm`."""
 
     def _prox(self, s: Array, threshold: float) -> Array:
         xp = namespace(s)
@@ -71,29 +73,29 @@ class _UnclippedLog(Log):
         return xp.where((discriminant > 0) & better, x, xp.zeros_like(x))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PublishedResult:
-    """What a published program ends with.
+    """The result of a published algorithm.
 
     Parameters
     ----------
     representation : ndarray of shape (n_samples, d, n_views)
-        Z. d is n_samples for the self-representations, n_latent for ASR-ETR.
+        Z, with d = n_samples for the self-representations and d = n_latent for ASR-ETR.
     low_rank : ndarray of shape (n_samples, d, n_views)
-        The low-rank copy of it: G of the self-representations, J of ASR-ETR.
+        The low-rank copy of Z: G of the self-representations, J of ASR-ETR.
     affinity : ndarray of shape (n_samples, n_samples) or None
         Σ_v |Z_v| + |Z_v|ᵀ; None for ASR-ETR.
     anchors : list of ndarrays of shape (n_latent, n_features_v), or None
-        A_v of ASR-ETR.
+        The anchors A_v of ASR-ETR.
     embedding : ndarray of shape (n_samples, n_clusters) or None
-        Of ASR-ETR, where `n_clusters` was given. The signs of the columns are arbitrary.
+        The embedding of ASR-ETR if `n_clusters` was passed. The signs of its columns are arbitrary.
     n_iter : int
-        Number of rounds.
+        Number of iterations.
     converged : bool
-        Whether the stop rule held; if not, the rounds ran out.
+        Whether the stopping criterion was met within `max_iter` iterations.
     history : list of Record
-        One a round. ``residuals`` has the ‖·‖_inf of every view ("reconstruction_0", "consensus_0", ...) and the
-        largest of them ("reconstruction", "consensus"); ``objective`` is that of `tsvd_mvc`.
+        One record per iteration. ``residuals`` holds the ‖·‖_inf of every view ("reconstruction_0", "consensus_0", ...)
+        and their maxima ("reconstruction", "consensus"); ``objective`` is set by `tsvd_mvc`.
 
     Examples
     --------
@@ -106,39 +108,40 @@ class PublishedResult:
 
     representation: Matrix
     low_rank: Matrix
-    affinity: Matrix | None
-    anchors: list[Matrix] | None
-    embedding: Matrix | None
+    affinity: Matrix | None = None
+    anchors: list[Matrix] | None = None
+    embedding: Matrix | None = None
     n_iter: int
     converged: bool
     history: list[Record]
 
 
 def tsvd_mvc(views: Any, *, lam: float, max_iter: int = 200) -> PublishedResult:
-    """t-SVD-MVC as its authors' program runs it, with the FFT over the samples in the order given.
+    """Run t-SVD-MVC as in its authors' program, with the FFT along the samples in their given order.
 
-    The program refreshes the errors of all views, and one view's multiplier, each time it has updated one view's
-    representation. So a view sees the errors that the views before it have left, and the result depends on the order
-    of the views. Ours updates every block once a round: it does not, and it gives the figures of the paper.
+    After each update of one view's representation, the program updates the errors of all views and the multiplier of
+    that view. A view thus sees errors that earlier views have changed, and the result depends on the order of the
+    views. `tensormvc.TSVDMVC` updates every block once per iteration, which does not depend on that order and
+    reproduces the figures of the paper.
 
     Parameters
     ----------
     views : list of arrays of shape (n_samples, n_features_v), or any other form of views
-        Samples are scaled to unit length; their order, and that of the views, is kept.
+        The views. Samples are scaled to unit length; samples and views keep their order.
     lam : float
-        Weight of the error, above 0.
+        Weight of the error, greater than 0.
     max_iter : int, default=200
-        Most rounds. The iterates after k rounds are those of ``max_iter=k``.
+        Maximum number of iterations. The iterates after k iterations are those of ``max_iter=k``.
 
     Returns
     -------
     PublishedResult
-        The objective in its history is the sum of the singular values of all slices of G.
+        The objective in the history is the sum of the singular values of all slices of G.
 
     Notes
     -----
-    The stop rule takes the largest absolute row sum of the n_features_v × n_samples residual, a number that depends on
-    how the features are expressed; ours takes one that does not.
+    The stopping criterion is the largest absolute row sum of the n_features_v × n_samples residual, which changes if
+    the features are rotated; that of `tensormvc.TSVDMVC` does not.
 
     Examples
     --------
@@ -153,27 +156,27 @@ def tsvd_mvc(views: Any, *, lam: float, max_iter: int = 200) -> PublishedResult:
     """
     lam, max_iter = _positive(lam, "lam"), _count(max_iter, "max_iter")
     state = _SelfRepresentation(_unit_views(views, square=True), Nuclear(), lam)
-    start, caps = {"mu": 1e-4, "rho": 1e-4}, {"mu": 1e11, "rho": 1e13}
-    run = run_admm(state.tsvd_mvc_round, Schedule(start, caps), max_iter=max_iter, tol=_TOL, name="t-SVD-MVC")
-    return state.result(run)
+    schedule = Schedule({"mu": 1e-4, "rho": 1e-4}, {"mu": 1e11, "rho": 1e13})
+    run = run_admm(state.tsvd_mvc_round, schedule, max_iter=max_iter, tol=_TOL, name="t-SVD-MVC")
+    return state.result(run, affinity=state.affinity())
 
 
 def tlspnm(views: Any, *, lam: float, max_iter: int = 200) -> PublishedResult:
-    """TLSpNM as its authors' program runs it, with the FFT over the samples in the order given.
+    """Run TLSpNM as in its authors' program, with the FFT along the samples in their given order.
 
-    The order of the updates is ours too. Two things differ: the stop rule, as in `tsvd_mvc`, and the map of singular
-    values. The program takes x = ½(σ − 1 + √((1 + σ)² − 4τ)) without asking for its sign, and for τ < 1 it is negative
-    where 2√τ − 1 < σ < τ: small singular values turn round, they do not become 0. Ours is the minimiser over x ≥ 0.
-    The iterates are the same until τ = 1/μ falls below 1, which is in round 18.
+    Two things differ from `tensormvc.TLSpNM`: the stopping criterion, as in `tsvd_mvc`, and the map of singular values.
+    The program uses x = ½(σ − 1 + √((1 + σ)² − 4τ)) whatever its sign. For τ < 1 and 2√τ − 1 < σ < τ this is negative:
+    small singular values change their sign instead of becoming 0. Ours is the minimiser over x ≥ 0. The iterates are
+    the same until τ = 1/μ falls below 1, in iteration 18.
 
     Parameters
     ----------
     views : list of arrays of shape (n_samples, n_features_v), or any other form of views
-        Samples are scaled to unit length; their order, and that of the views, is kept.
+        The views. Samples are scaled to unit length; samples and views keep their order.
     lam : float
-        Weight of the error, above 0.
+        Weight of the error, greater than 0.
     max_iter : int, default=200
-        Most rounds. The iterates after k rounds are those of ``max_iter=k``.
+        Maximum number of iterations. The iterates after k iterations are those of ``max_iter=k``.
 
     Returns
     -------
@@ -190,7 +193,8 @@ def tlspnm(views: Any, *, lam: float, max_iter: int = 200) -> PublishedResult:
     lam, max_iter = _positive(lam, "lam"), _count(max_iter, "max_iter")
     state = _SelfRepresentation(_unit_views(views, square=True), _UnclippedLog(), lam)
     schedule = Schedule({"mu": 1e-5}, {"mu": 1e10})
-    return state.result(run_admm(state.tlspnm_round, schedule, max_iter=max_iter, tol=_TOL, name="TLSpNM"))
+    run = run_admm(state.tlspnm_round, schedule, max_iter=max_iter, tol=_TOL, name="TLSpNM")
+    return state.result(run, affinity=state.affinity())
 
 
 def asr_etr(
@@ -203,28 +207,28 @@ def asr_etr(
     n_clusters: int | None = None,
     max_iter: int = 51,
 ) -> PublishedResult:
-    """ASR-ETR as its authors' program runs it, with the FFT over the samples in the order given.
+    """Run ASR-ETR as in its authors' program, with the FFT along the samples in their given order.
 
-    Three things differ from ours. The anchors start at zero, so the first ones are the first `n_latent` features
-    whatever those are. The proximal step of the penalty is a reweighting that stops early (`ReweightedETR`), where
-    ours is the minimiser. The stop rule tests the residual with new anchors, but errors of the old ones.
+    Three things differ from `tensormvc.ASRETR`. The anchors start at zero, so the first ones are the first `n_latent`
+    features. The proximal step of the penalty is a reweighting that stops early (`ReweightedETR`), where ours is the
+    minimiser. The stopping criterion combines the new anchors with the errors of the old ones.
 
     Parameters
     ----------
     views : list of arrays of shape (n_samples, n_features_v), or any other form of views
-        Samples are scaled to unit length; their order, and that of the views, is kept.
+        The views. Samples are scaled to unit length; samples and views keep their order.
     n_latent : int
-        Number of anchors of a view.
+        Number of anchors per view.
     alpha : float
-        Weight of the error, above 0.
+        Weight of the error, greater than 0.
     gamma : float
-        Weight of the regulariser of the anchors, at least 0.
+        Weight of the anchor regulariser, at least 0.
     delta : float
-        Parameter of the penalty ETR, above 0.
+        Parameter of the ETR penalty, greater than 0.
     n_clusters : int, optional
-        Columns of the embedding; without it there is none.
+        Number of columns of the embedding; by default none is computed.
     max_iter : int, default=51
-        Most rounds. The iterates after k rounds are those of ``max_iter=k``.
+        Maximum number of iterations. The iterates after k iterations are those of ``max_iter=k``.
 
     Returns
     -------
@@ -232,10 +236,10 @@ def asr_etr(
 
     Notes
     -----
-    In one thing this is not what the program computes. The regulariser has a graph over the anchors; these are
-    orthonormal, so all their distances are equal and the program's graph is made of rounding errors. Here equal
-    distances are ties: the Laplacian is the identity and the regulariser a ridge of 2γ. The iterates are the program's
-    if γ = 0, or if every view has at least four features fewer than anchors, of which the surplus is zero for ever.
+    One thing differs from the program. Its regulariser uses a neighbour graph of the anchors. These are orthonormal, so
+    all distances are equal and rounding errors decide the graph. Here equal distances are ties: the Laplacian is the
+    identity and the regulariser a ridge of 2γ. The iterates are those of the program if γ = 0, or if every view has at
+    least four features fewer than anchors, because the surplus anchors then remain zero.
 
     Examples
     --------
@@ -246,73 +250,89 @@ def asr_etr(
     ((60, 10, 4), (60, 10), (10, 64))
     """
     n_latent, max_iter = _count(n_latent, "n_latent"), _count(max_iter, "max_iter")
-    alpha, delta = _positive(alpha, "alpha"), _positive(delta, "delta")
-    gamma = _positive(gamma, "gamma", zero=True)
+    alpha, gamma, delta = _positive(alpha, "alpha"), _positive(gamma, "gamma", zero=True), _positive(delta, "delta")
     parts = _unit_views(views)
     if n_clusters is not None:
         n_clusters, most = _count(n_clusters, "n_clusters"), min(len(parts[0]), n_latent * len(parts))
         if n_clusters > most:
-            raise ValueError(f"n_clusters is {n_clusters}: {most} at most, the samples or n_latent times the views")
+            raise ValueError(
+                f"n_clusters = {n_clusters} must be at most {most}: the number of samples, or n_latent times the views"
+            )
     state = _AnchorRepresentation(parts, n_latent, alpha, gamma, delta)
     schedule = Schedule({"mu": 1e-4, "rho": 1e-4}, {"mu": 1e11, "rho": 1e13})
     run = run_admm(state.round, schedule, max_iter=max_iter, tol=_TOL, name="ASR-ETR")
-    embedding = None
-    if n_clusters is not None:
-        stacked = np.concatenate(list(np.moveaxis(state.representation, 2, 0)), axis=1)
-        embedding = np.linalg.svd(stacked / math.sqrt(len(parts)), full_matrices=False)[0][:, :n_clusters]
-    return PublishedResult(
-        state.representation, state.low_rank, None, state.anchors, embedding, run.n_iter, run.converged, run.history
-    )
+    embedding = None if n_clusters is None else state.embedding(n_clusters)
+    return state.result(run, anchors=state.anchors, embedding=embedding)
 
 
-class _SelfRepresentation:
-    """X_vᵀ = X_vᵀ Z_v + E_v, kept with one row a sample: X_v = Z_vᵀ X_v + E_v.
+class _Rounds:
+    """What the rounds of all algorithms share: Z, its low-rank copy, the errors, and the multipliers."""
 
-    In the features as given, not in the reduced coordinates of our own solver, because the stop rule asks for them.
-    """
-
-    def __init__(self, parts: list[Matrix], penalty: Penalty, lam: float) -> None:
-        self.parts, self.penalty, self.lam = parts, penalty, lam
-        n, m = len(parts[0]), len(parts)
-        self.basis = FFT().fit(parts)
-        self.kernels = [part @ part.T for part in parts]
-        self.factors: list[Any] = []
-        self.ratio = math.nan
-        self.representation = np.zeros((n, n, m))
-        self.low_rank = np.zeros((n, n, m))  # G
-        self.multiplier = np.zeros((n, n, m))  # W
-        self.misfit = [part.copy() for part in parts]  # X − ZᵀX
+    def __init__(self, parts: list[Matrix], size: int) -> None:
+        shape = (len(parts[0]), size, len(parts))
+        self.parts, self.views, self.basis = parts, range(len(parts)), FFT().fit(parts)
+        self.representation = np.zeros(shape)
+        self.low_rank = np.zeros(shape)  # G or J
+        self.multiplier = np.zeros(shape)  # W
         self.error = [np.zeros_like(part) for part in parts]  # E
         self.error_multiplier = [np.zeros_like(part) for part in parts]  # Y
 
+    def result(self, run: Run, **others: Any) -> PublishedResult:
+        others |= {"n_iter": run.n_iter, "converged": run.converged, "history": run.history}
+        return PublishedResult(representation=self.representation, low_rank=self.low_rank, **others)
+
+    def _shrink_errors(self, misfit: list[Matrix], mu: float, weight: float) -> None:
+        shifted = [r + y / mu for r, y in zip(misfit, self.error_multiplier, strict=True)]
+        self.error = list(l21_shrink(shifted, weight / mu, overwrite=True))
+
+    def _step(self, reconstruction: list[float], objective: float | None = None) -> Step:
+        """Return the residuals of an iteration for every view, and their maxima."""
+        gap = self.representation - self.low_rank
+        consensus = [_largest_sum(gap[:, :, v], axis=1) for v in self.views]
+        residuals = {"reconstruction": max(reconstruction), "consensus": max(consensus)}
+        residuals |= {f"reconstruction_{v}": value for v, value in enumerate(reconstruction)}
+        residuals |= {f"consensus_{v}": value for v, value in enumerate(consensus)}
+        return Step(residuals, max(residuals.values()), objective)
+
+
+class _SelfRepresentation(_Rounds):
+    """X_vᵀ = X_vᵀ Z_v + E_v, transposed so that rows are samples: X_v = Z_vᵀ X_v + E_v.
+
+    In the original features, because the stopping criterion needs them, not in the reduced coordinates of `TSVDMVC`.
+    """
+
+    def __init__(self, parts: list[Matrix], penalty: Penalty, lam: float) -> None:
+        super().__init__(parts, len(parts[0]))
+        self.penalty, self.lam = penalty, lam
+        self.kernels = [part @ part.T for part in parts]
+        self.factors: list[Any] = []
+        self.ratio = math.nan
+        self.misfit = [part.copy() for part in parts]  # X − ZᵀX
+
     def tsvd_mvc_round(self, penalties: dict[str, float]) -> Step:
         mu, rho = penalties["mu"], penalties["rho"]
-        for v in range(len(self.parts)):
+        for v in self.views:
             self._update_representation(v, mu, rho)
-            # All views, though only this one has changed: this is where the order of the views comes in.
-            shifted = [r + y / mu for r, y in zip(self.misfit, self.error_multiplier, strict=True)]
-            self.error = list(l21_shrink(shifted, self.lam / mu, overwrite=True))
-            self._update_error_multiplier(v, mu)
+            # All views, although only this one has changed: this makes the order of the views matter.
+            self._shrink_errors(self.misfit, mu, self.lam)
+            self.error_multiplier[v] += mu * (self.misfit[v] - self.error[v])
         self._update_low_rank(rho)
         spectrum = singular_values(self.low_rank, self.basis)
         return self._report(float(self.basis.slice_weights_ @ spectrum.sum(axis=1)))
 
     def tlspnm_round(self, penalties: dict[str, float]) -> Step:
         mu = penalties["mu"]
-        for v in range(len(self.parts)):
+        for v in self.views:
             self._update_representation(v, mu, mu)
             shifted = self.misfit[v] + self.error_multiplier[v] / mu
             self.error[v] = np.asarray(l21_shrink(shifted, self.lam / mu, overwrite=True))
-            self._update_error_multiplier(v, mu)
+            self.error_multiplier[v] += mu * (self.misfit[v] - self.error[v])
         self._update_low_rank(mu)
-        return self._report(None)
+        return self._report()
 
-    def result(self, run: Any) -> PublishedResult:
+    def affinity(self) -> Matrix:
         total = np.abs(self.representation).sum(axis=2)
-        affinity = total + total.T
-        return PublishedResult(
-            self.representation, self.low_rank, affinity, None, None, run.n_iter, run.converged, run.history
-        )
+        return np.asarray(total + total.T)
 
     def _update_representation(self, v: int, mu: float, rho: float) -> None:
         if mu / rho != self.ratio:
@@ -325,56 +345,47 @@ class _SelfRepresentation:
         self.representation[:, :, v] = cho_solve(self.factors[v], target)
         self.misfit[v] = part - self.representation[:, :, v].T @ part
 
-    def _update_error_multiplier(self, v: int, mu: float) -> None:
-        self.error_multiplier[v] += mu * (self.misfit[v] - self.error[v])
-
     def _update_low_rank(self, rho: float) -> None:
-        shifted = self.representation + self.multiplier / rho
-        # The Gram matrices of `low_rank_shrink` lose half the digits of a small singular value, and the logarithm of
-        # the program gives it weight.
-        self.low_rank = self.basis.inverse(_shrink_by_svd(self.basis.forward(shifted), self.penalty, 1 / rho))
+        slices = self.basis.forward(self.representation + self.multiplier / rho)
+        # The Gram matrices of `low_rank_shrink` lose half the digits of small singular values, which the program's
+        # logarithm amplifies.
+        self.low_rank = self.basis.inverse(_shrink_by_svd(slices, self.penalty, 1 / rho)[0])
         self.multiplier += rho * (self.representation - self.low_rank)
 
-    def _report(self, objective: float | None) -> Step:
-        # The program's rows are features here, the columns of ours.
-        reconstruction = [_largest_sum(r - e, axis=0) for r, e in zip(self.misfit, self.error, strict=True)]
-        return _step(reconstruction, self.representation - self.low_rank, objective)
+    def _report(self, objective: float | None = None) -> Step:
+        # The program stores features in rows, which are columns here.
+        return self._step([_largest_sum(self.misfit[v] - self.error[v], axis=0) for v in self.views], objective)
 
 
-class _AnchorRepresentation:
+class _AnchorRepresentation(_Rounds):
     """X_v = Z_v A_v + E_v."""
 
     def __init__(self, parts: list[Matrix], n_latent: int, alpha: float, gamma: float, delta: float) -> None:
-        self.parts, self.alpha, self.gamma = parts, alpha, gamma
-        self.penalty = ReweightedETR(delta)
-        self.basis = FFT().fit(parts)
-        shape = (len(parts[0]), n_latent, len(parts))
-        self.representation = np.zeros(shape)
-        self.low_rank = np.zeros(shape)  # J
-        self.multiplier = np.zeros(shape)  # W
+        super().__init__(parts, n_latent)
+        self.alpha, self.gamma, self.penalty = alpha, gamma, ReweightedETR(delta)
         self.anchors = [np.zeros((n_latent, part.shape[1])) for part in parts]
-        self.error = [np.zeros_like(part) for part in parts]  # E
-        self.error_multiplier = [np.zeros_like(part) for part in parts]  # Y
 
     def round(self, penalties: dict[str, float]) -> Step:
         mu, rho = penalties["mu"], penalties["rho"]
-        views = range(len(self.parts))
         pull = rho * self.low_rank - self.multiplier
-        for v in views:
+        for v in self.views:
             self.representation[:, :, v] = self._target(v, mu) @ self.anchors[v].T + pull[:, :, v]
         self.representation /= 2 * self.gamma + mu + rho
-        misfit = [self._misfit(v) for v in views]
-        shifted = [misfit[v] + self.error_multiplier[v] / mu for v in views]
-        self.error = list(l21_shrink(shifted, self.alpha / mu, overwrite=True))
-        for v in views:
+        misfit = [self._misfit(v) for v in self.views]
+        self._shrink_errors(misfit, mu, self.alpha)
+        for v in self.views:
             self.error_multiplier[v] += mu * (misfit[v] - self.error[v])
         shrunk = self.representation + self.multiplier / rho
         self.low_rank = low_rank_shrink(shrunk, self.basis, self.penalty, 1 / rho)
         self.multiplier += rho * (self.representation - self.low_rank)
-        for v in views:
+        for v in self.views:
             self.anchors[v] = _polar_factor(self.representation[:, :, v].T @ self._target(v, mu))
-        reconstruction = [_largest_sum(self._misfit(v) - self.error[v], axis=1) for v in views]
-        return _step(reconstruction, self.representation - self.low_rank)
+        return self._step([_largest_sum(self._misfit(v) - self.error[v], axis=1) for v in self.views])
+
+    def embedding(self, n_clusters: int) -> Matrix:
+        stacked = np.concatenate(list(np.moveaxis(self.representation, 2, 0)), axis=1)
+        left = np.linalg.svd(stacked / math.sqrt(len(self.parts)), full_matrices=False)[0]
+        return np.asarray(left[:, :n_clusters])
 
     def _misfit(self, v: int) -> Matrix:
         return np.asarray(self.parts[v] - self.representation[:, :, v] @ self.anchors[v])
@@ -384,20 +395,11 @@ class _AnchorRepresentation:
 
 
 def _polar_factor(matrix: Matrix) -> Matrix:
-    """Return PQᵀ of the thin SVD PΣQᵀ; of a zero matrix, where any would do, the identity."""
+    """Return PQᵀ of the thin SVD PΣQᵀ; the identity for a zero matrix, where it is not unique."""
     if not matrix.any():
         return np.eye(*matrix.shape)
     left, _, right = np.linalg.svd(matrix, full_matrices=False)
     return np.asarray(left @ right)
-
-
-def _step(reconstruction: list[float], gap: Matrix, objective: float | None = None) -> Step:
-    """Report the residuals of a round, view by view and the largest."""
-    consensus = [_largest_sum(gap[:, :, v], axis=1) for v in range(gap.shape[2])]
-    residuals = {"reconstruction": max(reconstruction), "consensus": max(consensus)}
-    residuals |= {f"reconstruction_{v}": value for v, value in enumerate(reconstruction)}
-    residuals |= {f"consensus_{v}": value for v, value in enumerate(consensus)}
-    return Step(residuals, max(residuals.values()), objective)
 
 
 def _largest_sum(matrix: Matrix, axis: int) -> float:
@@ -405,12 +407,12 @@ def _largest_sum(matrix: Matrix, axis: int) -> float:
 
 
 def _unit_views(views: Any, *, square: bool = False) -> list[Matrix]:
-    """Return the views at unit length, dense and in double precision, everything in the order given."""
+    """Return dense views in double precision with samples of unit length, without reordering anything."""
     checked = as_views(views, canonical=False, keep_view_order=True)
     if square:
         n, m = checked.n_samples, checked.n_views
-        # Z, G, W, the kernels and their factors, and what a round makes of them.
-        check_memory(10 * 8 * m * n**2, f"a published self-representation of {n} samples", "take fewer samples")
+        # Z, G, W, the kernels and their factors, and the temporaries of an iteration.
+        check_memory(10 * 8 * m * n**2, f"a published self-representation of {n} samples", "pass fewer samples")
     parts = [as_float64(array) for array in checked.arrays]
     return [part.toarray() if is_sparse(part) else part for part in parts]
 
@@ -424,5 +426,5 @@ def _positive(value: Any, name: str, *, zero: bool = False) -> float:
 
 def _count(value: Any, name: str) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+        raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
     return int(value)

@@ -8,21 +8,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from .backend import (
-    Array,
-    as_real_array,
-    check_finite,
-    check_threshold,
-    contiguous,
-    is_tensor,
-    matmul_into,
-    namespace,
-    on_host,
-    placed,
-    real_view,
-    run_ranges,
-    thin_qr,
-)
+from .backend.arrays import Array, contiguous, is_tensor, namespace, on_host, placed, real_view
+from .backend.checks import as_real_array, check_finite, check_threshold
+from .backend.linalg import matmul_into, thin_qr
+from .backend.threads import run_ranges
 from .bases import Basis, fitted_basis
 from .penalties import Penalty, make_penalty
 
@@ -360,7 +349,7 @@ def l21_shrink(matrices: Any, threshold: float, *, overwrite: bool = False) -> A
     Parameters
     ----------
     matrices : array of shape (n, d), or a list of arrays (n, d_v)
-        One row a sample. The rows of a list are stacked: a sample has one length over all matrices.
+        One row per sample. The rows of a list are stacked: a sample has one length over all matrices.
     threshold : float
         τ ≥ 0.
     overwrite : bool, default=False

@@ -1,6 +1,4 @@
-"""Checks that anybody can run on a basis or a penalty of their own."""
-
-from __future__ import annotations
+"""Checks for a basis or a penalty of your own."""
 
 import copy
 from typing import Any
@@ -27,26 +25,29 @@ def _require(condition: bool, message: str) -> None:
 
 
 def check_basis(basis: Any, *, n_samples: tuple[int, ...] = (1, 2, 3, 13, 24, 40), random_state: int = 0) -> None:
-    """Check that an object is a basis: that every function and estimator here can work with it.
+    """Check that an object follows the protocol of a basis, so that all functions and estimators can use it.
 
-    For several numbers of samples, odd and even, in single and double precision: `fit` returns the object
-    and leaves the views alone; the same seed gives the same transform; `forward` and `inverse` are linear
-    and keep the precision; the weights are 1 or 2, one a slice; energy is kept up to one constant factor;
-    the round trip returns the tensor or, for a basis that discards part of the spectrum, its projection.
+    For even and odd numbers of samples, in single and double precision, it checks that
+
+    * `fit` returns the object and does not change the views, and the same seed gives the same transform;
+    * `forward` and `inverse` are linear, keep the precision and do not change their input;
+    * ``slice_weights_`` has one weight per slice, 1 or 2;
+    * energy is preserved up to a constant factor;
+    * `inverse` undoes `forward` or, if the basis discards part of the spectrum, the round trip is a projection.
 
     Parameters
     ----------
     basis : str, or instance of a basis
-        It is copied, not fitted.
+        The basis to check; copies of it are fitted.
     n_samples : tuple of int
-        Sizes to try. A basis may refuse a size with a ValueError, but not the last one.
+        Numbers of samples to try. A basis may reject any but the last with a ValueError.
     random_state : int, default=0
         Seed of the random views and tensors.
 
     Raises
     ------
     AssertionError
-        With a sentence on what does not hold.
+        If a check fails; the message says which one.
 
     Examples
     --------
@@ -61,7 +62,7 @@ def check_basis(basis: Any, *, n_samples: tuple[int, ...] = (1, 2, 3, 13, 24, 40
             try:
                 fitted = _check_fit(prototype, views)
             except ValueError:
-                _require(n != n_samples[-1], f"fit refuses {n} samples, the largest number tried")
+                _require(n != n_samples[-1], f"fit rejects {n} samples, the largest number tried")
                 continue
             _check_transform(fitted, rng, (n, 4, len(views)), dtype)
 
@@ -73,18 +74,16 @@ def _check_fit(prototype: Any, views: list[NDArray[Any]]) -> Any:
     _require(returned is fitted, "fit does not return self")
     _require(all(map(np.array_equal, before, views)), "fit changes the views")
     again = _fresh(prototype).fit(views, n_clusters=2, random_state=0, sample_graph=None)
-    _fresh(prototype).fit(as_views(views), n_clusters=2, random_state=0)  # what the methods hand over
+    _fresh(prototype).fit(as_views(views), n_clusters=2, random_state=0)  # the form in which the methods pass views
     tensor = np.random.default_rng(1).normal(size=(len(views[0]), 4, len(views))).astype(views[0].dtype)
-    _require(
-        np.array_equal(fitted.forward(tensor), again.forward(tensor)),
-        "fitted twice to the same views with the same random_state, it gives two transforms",
-    )
+    is_same = np.array_equal(fitted.forward(tensor), again.forward(tensor))
+    _require(is_same, "two fits to the same views with the same random_state give different transforms")
     return fitted
 
 
 def _check_transform(basis: Any, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> None:
     what = f"with {shape[0]} samples in {np.dtype(dtype).name}: "
-    # Rounding grows like a low power of the size; these sizes are small.
+    # Rounding grows with the size, but these sizes are small.
     tol = 1000 * np.finfo(dtype).eps
     a, b = (rng.normal(size=shape).astype(dtype) for _ in range(2))
     before = a.copy()
@@ -94,13 +93,11 @@ def _check_transform(basis: Any, rng: np.random.Generator, shape: tuple[int, ...
 
     weights = np.asarray(basis.slice_weights_)
     _require(
-        weights.shape == (slices.shape[0],),
-        what + f"slice_weights_ has shape {weights.shape} for {slices.shape[0]} slices",
+        weights.shape == slices.shape[:1], what + f"slice_weights_ has shape {weights.shape}, not ({len(slices)},)"
     )
     _require(bool(np.isin(weights, (1, 2)).all()), what + "slice_weights_ has values other than 1 and 2")
 
-    precision = np.finfo(slices.dtype).dtype
-    _require(precision == dtype, what + f"forward returns {slices.dtype}")
+    _require(np.finfo(slices.dtype).dtype == dtype, what + f"forward returns {slices.dtype}")
     kept = slices.copy()
     back = basis.inverse(slices)
     _require(np.array_equal(slices, kept), what + "inverse changes its input")
@@ -121,30 +118,30 @@ def _check_transform(basis: Any, rng: np.random.Generator, shape: tuple[int, ...
         slice_energy = np.sum(np.abs(basis.forward(tensor)) ** 2, axis=(1, 2), dtype=np.float64)
         return float(weights @ slice_energy / np.sum(np.square(tensor, dtype=np.float64)))
 
-    ratios = [energy_ratio(back), energy_ratio(basis.inverse(basis.forward(b)))]
-    _require(
-        abs(ratios[0] - ratios[1]) <= tol * ratios[0],
-        what + f"energy is not kept up to a constant: {ratios[0]} and {ratios[1]} for two tensors",
-    )
+    first, second = energy_ratio(back), energy_ratio(basis.inverse(basis.forward(b)))
+    constant = abs(first - second) <= tol * first
+    _require(constant, what + f"energy is not kept up to a constant factor: {first} and {second} for two tensors")
 
 
 def check_penalty(penalty: Any) -> None:
-    """Check that an object is a penalty: that its proximal map is the exact minimiser, and consistent.
+    """Check that an object follows the protocol of a penalty, and that its proximal map is the exact minimiser.
 
-    ψ is 0 at 0 and does not decrease; `derivative`, where there is one, is that of `value`; for thresholds
-    over six decades `prox` returns values in [0, s] that grow with s and whose objective
-    ½(x − s)² + threshold·ψ(x) is within 1e-8 of the best on a fine grid; a threshold of 0 changes nothing;
-    single precision stays single.
+    It checks that
+
+    * ψ is 0 at 0 and does not decrease, and `derivative`, if there is one, is the derivative of `value`;
+    * `prox` returns values in [0, s] that grow with s, for thresholds over six decades, with an objective
+      ½(x − s)² + threshold·ψ(x) within 1e-8 of the best on a fine grid;
+    * a threshold of 0 changes nothing, and single precision is kept.
 
     Parameters
     ----------
     penalty : str, or instance of a penalty
-        What to check.
+        The penalty to check.
 
     Raises
     ------
     AssertionError
-        With a sentence on what does not hold.
+        If a check fails; the message says which one.
 
     Examples
     --------
@@ -161,10 +158,10 @@ def check_penalty(penalty: Any) -> None:
         middle, step = s[1:], 1e-6 * s[1:]
         slope = (np.asarray(penalty.value(middle + step)) - np.asarray(penalty.value(middle - step))) / (2 * step)
         near = [np.asarray(penalty.derivative(middle + side)) for side in (-step, step)]
-        # Cancellation leaves about ten digits of the slope in units of value/step.
+        # Cancellation leaves about nine digits of the difference quotient, in units of value/step.
         slack = 1e-9 * np.asarray(penalty.value(middle)) / step + 1e-6 * np.abs(slope)
         inside = (slope >= np.minimum(*near) - slack) & (slope <= np.maximum(*near) + slack)
-        _require(bool(inside.all()), f"derivative is not that of value near {middle[~inside][:3]}")
+        _require(bool(inside.all()), f"derivative does not match value near {middle[~inside][:3]}")
 
     _require(np.array_equal(np.asarray(penalty.prox(s, 0.0)), s), "prox with threshold 0 changes its input")
     grid = np.concatenate([np.linspace(0, 1, 4001), np.geomspace(1e-9, 1, 1000)])
@@ -179,10 +176,10 @@ def check_penalty(penalty: Any) -> None:
         points = s[:, None] * grid
         brute = np.min((points - s[:, None]) ** 2 / 2 + threshold * np.asarray(penalty.value(points)), axis=1)
         worst = float(np.max((objective - brute) / np.maximum(1, s**2)))
-        _require(worst <= 1e-8, what + f"is not the minimiser: a grid point is better by {worst:.2g}")
+        _require(worst <= 1e-8, what + f"is not the minimiser: a point of the grid is better by {worst:.2g}")
     for threshold in (1e-8, 0.5, 100.0):
         wide = np.geomspace(1e-6, 1e20, 53, dtype=np.float32)
         single = np.asarray(penalty.prox(wide, threshold))
         _require(single.dtype == np.float32, f"prox of float32 is {single.dtype}")
         _require(bool(np.all((single >= 0) & (single <= wide))), "prox of float32 leaves the interval [0, s]")
-        _require(bool(single[-1] == wide[-1]), "prox of a huge value is not the value")
+        _require(bool(single[-1] == wide[-1]), "prox changes a huge value")

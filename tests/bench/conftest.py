@@ -50,7 +50,8 @@ def tiny_results(tmp_path_factory):
 
 
 def outcome(accuracy, seconds=1.0):
-    return Outcome({**dict.fromkeys(METRICS, 0.5), "ACC": accuracy}, seconds, transform_seconds=0.25)
+    metrics = {**dict.fromkeys(METRICS, 0.5), "ACC": accuracy}
+    return Outcome(metrics, seconds, transform_seconds=0.25, environment=ENVIRONMENT)
 
 
 def fill(path, text, accuracy, name="made", facts=FACTS):
@@ -64,5 +65,5 @@ def fill(path, text, accuracy, name="made", facts=FACTS):
             jobs = make()
             while (job := store.claim(jobs)) is not None:
                 found = accuracy(job)
-                store.finish(job, found if isinstance(found, Outcome) else outcome(found), ENVIRONMENT)
-        return read_results(store.plans()[0], store.rows())
+                store.finish(job, found if isinstance(found, Outcome) else outcome(found))
+        return read_results(store.plans()[0], store.outcomes())

@@ -23,15 +23,15 @@ def path(tmp_path):
 def test_a_result_comes_back(path):
     with Store(path) as store:
         assert store.claim(JOBS) is JOBS[0]
-        given = Outcome({"ACC": 0.1, "NMI": 0.2, "Purity": 0.3, "F-score": 0.4, "ARI": -0.5}, 2.0, 0.5, 7, True, ("w",))
-        assert store.finish(JOBS[0], given, ENVIRONMENT)
+        metrics = {"ACC": 0.1, "NMI": 0.2, "Purity": 0.3, "F-score": 0.4, "ARI": -0.5}
+        given = Outcome(metrics, 2.0, 0.5, 7, True, ("w",), environment=ENVIRONMENT)
+        assert store.finish(JOBS[0], given)
         assert store.claim(JOBS) is JOBS[1]
-        assert store.finish(JOBS[1], Outcome(None, 1.0, error="ValueError: no"), ENVIRONMENT)
+        assert store.finish(JOBS[1], Outcome(None, 1.0, error="ValueError: no"))
     with Store(path, must_exist=True) as store:
-        rows = store.rows()
-        assert rows[JOBS[0].key].outcome == given
-        assert rows[JOBS[0].key].environment == ENVIRONMENT
-        assert rows[JOBS[1].key].outcome.error == "ValueError: no"
+        stored = store.outcomes()
+        assert stored[JOBS[0].key] == given
+        assert stored[JOBS[1].key].error == "ValueError: no"
         assert store.accuracies() == {JOBS[0].key: 0.1}
         assert store.finished() == {JOBS[0].key, JOBS[1].key}
         assert store.finished(retry_before=time.time()) == {JOBS[0].key}
@@ -42,8 +42,8 @@ def test_two_holders_get_different_jobs(path):
     with Store(path) as a, Store(path) as b:
         assert [a.claim(JOBS), b.claim(JOBS), a.claim(JOBS)] == JOBS
         assert b.claim(JOBS) is None
-        assert b.n_at_work() == 3
-        assert a.finish(JOBS[0], outcome(0.5), ENVIRONMENT)
+        assert b.n_running() == 3
+        assert a.finish(JOBS[0], outcome(0.5))
         assert b.claim(JOBS) is None
     with Store(path) as c:  # what was claimed and not done is free again
         assert c.claim(JOBS) is JOBS[1]
@@ -82,8 +82,8 @@ def test_stale_claims(path, changes, free):
         assert other.claim(JOBS[:1]) is (JOBS[0] if free else None)
         if free:
             # Whoever was given up stores nothing when it comes back.
-            assert not gone.finish(JOBS[0], outcome(0.1), ENVIRONMENT)
-            assert other.finish(JOBS[0], outcome(0.9), ENVIRONMENT)
+            assert not gone.finish(JOBS[0], outcome(0.1))
+            assert other.finish(JOBS[0], outcome(0.9))
             assert other.accuracies() == {JOBS[0].key: 0.9}
 
 
@@ -93,7 +93,7 @@ def test_claims_are_kept_alive(path, monkeypatch):
         store.claim(JOBS)
         steal(path, heartbeat=0.0)
         end = time.monotonic() + 10
-        while not store.n_at_work():
+        while not store.n_running():
             assert time.monotonic() < end
             time.sleep(0.01)
         (row,) = sqlite3.connect(path).execute("SELECT host, process FROM claims").fetchall()
@@ -120,9 +120,9 @@ def test_files_of_others_are_left_alone(path, tmp_path):
         Store(path)
     assert path.read_bytes() == before
     (tmp_path / "text").write_text("no database " * 100)
-    with pytest.raises(StoreError, match="not a file of results"):
+    with pytest.raises(StoreError, match="not a results file"):
         Store(tmp_path / "text")
-    with pytest.raises(StoreError, match="no such file"):
+    with pytest.raises(StoreError, match="no such results file"):
         Store(tmp_path / "nowhere", must_exist=True)
     assert not (tmp_path / "nowhere").exists()
     with Store(tmp_path / "later"):

@@ -30,7 +30,7 @@ def test_help(command, run_script):
     ended = run_script("import atexit; atexit.register(lambda: print('numpy' in sys.modules))", "bench", command, "-h")
     assert ended.code == 0
     assert f"Example: tensormvc bench {command}" in ended.out
-    assert "Exit codes: 0 done" in ended.out
+    assert "Exit codes: 0 success" in ended.out
     assert "--json" in ended.out
     assert ended.out.endswith("\nFalse\n")
 
@@ -42,7 +42,7 @@ def test_run(plan, run, tmp_path):
     found = json.loads(run("bench", "run", plan, "--json").out)
     assert (found["n_fits"], found["n_before"], found["n_failed"]) == (2, 0, 0)
     ended = run("bench", "run", plan)
-    assert ended.out.startswith("plan: 2 fits, 2 of them done before")
+    assert ended.out.startswith("plan: 2 fits, 2 of them from earlier runs")
 
 
 def test_report(plan, run, tmp_path):
@@ -72,10 +72,10 @@ def test_another_seed_is_another_result(plan, run, tmp_path):
         (2, "no such file; the plans by name are", ["run", "nothing.toml"]),
         (3, "there is no data set Nowhere in .", ["run", "far.toml", "--data", "."]),
         (3, "1 fits failed, the first with: ValueError", ["run", "broken.toml"]),
-        (4, "is not a file of results", ["run", "plan.toml", "-o", "wrong.toml"]),
+        (4, "is not a results file", ["run", "plan.toml", "-o", "wrong.toml"]),
         (4, "no/where.sqlite", ["run", "plan.toml", "-o", "no/where.sqlite"]),
-        (3, "there is no such file of results", ["report", "nothing.sqlite"]),
-        (3, "is not a file of results", ["report", "wrong.toml"]),
+        (3, "there is no such results file", ["report", "nothing.sqlite"]),
+        (3, "is not a results file", ["report", "wrong.toml"]),
     ],
 )
 def test_failures(code, words, arguments, plan, run, tmp_path):

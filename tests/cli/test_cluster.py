@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -21,8 +22,10 @@ def test_labels_are_those_of_the_estimator_and_the_choice_is_told(run, digits, d
     assert list(labels) == [str(row) for row in range(100)]
     wanted = tm.MultiViewClustering(n_clusters=10, random_state=0).fit_predict(data[0])
     np.testing.assert_array_equal(list(labels.values()), wanted)
-    for text in ("100 samples", "MultiViewClustering", "the default", "scaling of", "asked for", "labels.csv"):
+    for text in ("100 samples", "MultiViewClustering", "default", "scaling of", "as requested", "labels.csv"):
         assert text in ended.out
+    scaled = re.findall(r"scaling of (\S+ \S+)", ended.out)
+    assert scaled == sorted(scaled)
     accuracy = tm.metrics.clustering_accuracy(data[1], wanted)
     assert f"ACC {accuracy:.3f}" in ended.out
     assert "used for nothing else" in ended.out
@@ -33,7 +36,7 @@ def test_with_a_basis_it_is_estmc(run, digits, data, tmp_path):
     assert (ended.code, ended.err) == (0, "")
     wanted = tm.ESTMC(n_clusters=10, random_state=0).fit_predict(data[0])
     np.testing.assert_array_equal(list(read_labels(tmp_path / "labels.csv")[1].values()), wanted)
-    for text in ("ESTMC", "the default with a basis", "gft-sum", "auto: 100 samples"):
+    for text in ("ESTMC", "default with --basis or --param", "gft-sum", "auto: 100 samples"):
         assert text in ended.out
 
 
@@ -56,8 +59,8 @@ def test_json_is_all_that_is_printed(run, digits, data, tmp_path):
     header, labels = read_labels(tmp_path / "l.tsv", "\t")
     assert header == ["sample", "group"]
     np.testing.assert_array_equal(list(labels.values()), wanted.labels_)
-    assert result["chosen"]["method"] == {"value": "TLSpNM", "reason": "asked for"}
-    assert result["chosen"]["basis"] == {"value": "agft", "reason": "asked for"}
+    assert result["chosen"]["method"] == {"value": "TLSpNM", "reason": "as requested"}
+    assert result["chosen"]["basis"] == {"value": "agft", "reason": "as requested"}
     assert result["cluster_sizes"] == np.bincount(wanted.labels_).tolist()
     assert (result["n_iter"], result["converged"], result["parameters"]["lam"]) == (wanted.n_iter_, True, 0.5)
     assert result["metrics"] == pytest.approx(tm.metrics.clustering_report(data[1], wanted.labels_))
@@ -141,7 +144,7 @@ def test_page(run, digits, tmp_path):
     assert json.loads(ended.out)["report"] == str(page.relative_to(tmp_path))
     text = page.read_text(encoding="utf-8")
     assert "tensormvc cluster digits.npz -k 10 -o labels.csv --report a/page --orders 2 --json" in text
-    assert "the same partition of 100 samples in all of 2 orders" in text
+    assert "the same partition of 100 samples in all 2 orders" in text
     ended = run("cluster", digits, "-k", 10, "-o", "other.csv", "--report", "a/page")
     assert (ended.code, (tmp_path / "other.csv").exists()) == (4, False)
     assert page.read_text(encoding="utf-8") == text
@@ -151,7 +154,9 @@ def test_features_of_our_own_are_named(run, digits, tmp_path):
     (tmp_path / digits).rename(tmp_path / "digits_recomputed.npz")
     for arguments in (["cluster", "-o", "labels.csv"], ["audit", "--orders", 2]):
         ended = run(*arguments, "digits_recomputed.npz", "-k", 10)
-        assert "The features were computed anew: results are not those of the published data set." in ended.out
+        assert (
+            "The features in this file were recomputed: results are not those of the published data set." in ended.out
+        )
 
 
 def test_a_result_that_depends_on_the_order_is_called_so(run, digits):

@@ -3,15 +3,17 @@ import json
 import os
 import shlex
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
 import tensormvc as tm
-from tensormvc.bases import _NAMES
+from tensormvc._registry import BASIS_NAMES
 from tensormvc.cli import app
 from tensormvc.cli._audit import audit
-from tensormvc.cli._options import BasisName, Method
+from tensormvc.cli._cluster import cluster
+from tensormvc.cli._options import BasisName, Choice, Method
 
 from .conftest import ENVIRONMENT
 
@@ -23,8 +25,9 @@ def test_help(command, run):
     ended = run(command, "--help")
     assert (ended.code, ended.err) == (0, "")
     assert f"Example: tensormvc {command}" in ended.out
-    for text in ("Exit codes: 0 done", "--seed", "--json"):
+    for text in ("Exit codes: 0 success", "--json"):
         assert text in ended.out
+    assert ("--seed" in ended.out) == (command != "info")
 
 
 def test_help_fills_the_width_of_the_terminal(run):
@@ -55,8 +58,8 @@ def test_help_and_completion_do_not_wait_for_numpy(run_script):
 
 
 def test_names_on_the_command_line_are_those_of_python():
-    assert {method.value for method in Method} == {name.lower() for name in tm.methods.__all__} | {"auto"}
-    assert {basis.value for basis in BasisName} == {*_NAMES, "auto"}
+    assert set(get_args(Method)) == {name.lower() for name in tm.methods.__all__} | {"auto"}
+    assert set(get_args(BasisName)) == {*BASIS_NAMES, "auto"}
 
 
 def test_shell_completion(run, tmp_path):
@@ -70,13 +73,22 @@ def test_shell_completion(run, tmp_path):
 def test_info(run, digits, data):
     ended = run("info", digits)
     assert (ended.code, ended.err) == (0, "")
-    for text in ("100 samples", "10 known classes of 8 to 12", "sorted by class", "view 4", "64"):
+    for text in ("100 samples", "10 known classes of 8 to 12", "sorted by class", "view 3", "z-score-unit: features"):
         assert text in ended.out
     found = json.loads(run("info", digits, "--json").out)
     wanted = tm.datasets.describe(data[0], data[1])
     assert (found["n_samples"], found["class_sorted"]) == (100, True)
     assert [view["n_features"] for view in found["views"]] == [view.n_features for view in wanted.views]
     assert [view["maximum"] for view in found["views"]] == [view.maximum for view in wanted.views]
+    assert [view["name"] for view in found["views"]] == ["view 0", "view 1", "view 2", "view 3"]
+
+
+def test_info_suggests_scalings_that_the_front_door_takes(run, digits, data):
+    views = json.loads(run("info", digits, "--json").out)["views"]
+    for view, values in zip(views, data[0], strict=True):
+        model = tm.MultiViewClustering(3, normalisation=view["scaling"], random_state=0).fit([values])
+        assert model.report_.normalisations[0].name == view["scaling"]
+        assert tm.MultiViewClustering(3, random_state=0).fit([values]).report_.normalisations[0].name == view["scaling"]
 
 
 def test_info_of_numbers_that_json_lacks(run, tmp_path):
@@ -123,10 +135,17 @@ def test_audit_says_what_python_says(run, digits, data, tmp_path):
     assert (tmp_path / "audit.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_cluster_and_audit_choose_the_same_method():
+    assert all(inspect.signature(command).parameters["choice"] for command in (cluster, audit))
+    assert (type(Choice().estimator()), Choice().estimator().n_clusters) == (tm.MultiViewClustering, "auto")
+    assert type(Choice(clusters=3, basis="fft").estimator()) is tm.ESTMC
+    assert type(Choice(clusters=3, param=["alpha=1"]).estimator()) is tm.ESTMC
+
+
 def test_audit_of_the_default_finds_nothing(run, digits, tmp_path):
     ended = run("audit", digits, "-k", 10, "--orders", 2)
-    assert ended.code == 0
-    assert "gave the same partition of 100 samples in all of 2 orders." in ended.out.splitlines()[0]
+    assert ended.code == 0, ended.err
+    assert "MultiViewClustering gave the same partition of 100 samples in all 2 orders." in ended.out.splitlines()[0]
     assert "ACC uses the known classes in the file; nothing else here does." in ended.out
     (tmp_path / "audit.png").write_text("precious")
     assert run("audit", digits, "-k", 10, "--plot", "audit.png").code == 4

@@ -103,7 +103,7 @@ def test_two_runs_for_one_target(output, digits, tmp_path):
     codes = [code for _, code in ended]
     assert sorted(codes) == [0, 4], ended
     winner = codes.index(0)
-    assert f"{output} is there already" in ended[1 - winner][0]
+    assert f"{output} exists already" in ended[1 - winner][0]
     assert sorted(os.listdir(tmp_path)) == sorted([digits, output])
     if output == "labels.csv":
         lines = (tmp_path / output).read_text().splitlines()

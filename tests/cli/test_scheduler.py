@@ -60,7 +60,7 @@ def test_what_is_wrong_is_named(run, address, views, tmp_path):
     start = ["cluster", "data", "-k", 3, "-o", "labels", "--scheduler"]
     for arguments, code, message in [
         ([address, "--method", "tsvdmvc"], 2, "--method estmc, asretr or tlrlf4mvc"),
-        ([address, "--report", "page"], 2, "--scheduler goes without --report"),
+        ([address, "--report", "page"], 2, "--scheduler excludes --report"),
         ([address, "--views", "a,x"], 3, "has the views a, b, c, not x"),
     ]:
         ended = run(*start, *arguments)
@@ -70,4 +70,4 @@ def test_what_is_wrong_is_named(run, address, views, tmp_path):
     assert (ended.code, "a folder of Parquet files" in ended.err) == (2, True)
     pd.DataFrame({"name": ["x"] * 600}).to_parquet(tmp_path / "data" / "d.parquet")
     ended = run(*start, address)
-    assert (ended.code, "columns that are no numbers: name" in ended.err) == (3, True)
+    assert (ended.code, "columns that are not numeric: name" in ended.err) == (3, True)

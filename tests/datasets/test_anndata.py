@@ -1,12 +1,15 @@
 """Files of AnnData and MuData, written by hand and, where they are installed, by the libraries."""
 
+import struct
+import subprocess
+import sys
 import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse
 
-from tensormvc.datasets import DataError, RowSource, load_views
+from tensormvc.datasets import DataError, RowSource, load_dataset, load_views
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra 'io')")
 
@@ -106,8 +109,8 @@ def test_matrix_of_anndata_without_blocks(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"views": ["umap"]}, "'umap', which is not there.*pca"),
-        ({"labels": "tissue"}, "'tissue', which is no column of obs; its columns are leiden"),
+        ({"views": ["umap"]}, "'umap', which is not in the file.*pca"),
+        ({"labels": "tissue"}, "labels='tissue' is not a column of obs, whose columns are leiden"),
     ],
 )
 def test_names_that_are_not_there(options, message, tmp_path):
@@ -137,6 +140,40 @@ def test_damaged_heap_of_texts(tmp_path):
     path.write_bytes(b"GCOL\x01\0\0\0".join(broken))
     with pytest.raises(DataError, match="heap of texts is damaged"):
         load_views(path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no ru_maxrss here")
+@pytest.mark.parametrize("chunks", [None, (16,)])
+def test_false_length_of_a_text(chunks, tmp_path):
+    """The HDF5 library would allocate the two gigabytes that are declared."""
+    path = tmp_path / "a.h5ad"
+    with h5py.File(path, "w") as file:
+        file["X"] = A
+        file.create_dataset("obs/_index", data=IDS, dtype=h5py.string_dtype(), chunks=chunks)
+    content = path.read_bytes()
+    reference = struct.pack("<IQ", len(IDS[3]), content.index(b"GCOL"))
+    assert reference in content
+    path.write_bytes(content.replace(reference, struct.pack("<I", 2**31 - 1) + reference[4:], 1))
+    code = f"""
+import resource
+from tensormvc.datasets import DataError, load_views
+try:
+    load_views({str(path)!r})
+except DataError as error:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, error)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    memory, message = ended.stdout.split(" ", 1)
+    assert "longer than the file" in message
+    assert int(memory) * (1 if sys.platform == "darwin" else 1024) < 1e9
+
+
+@pytest.mark.parametrize("options", [{"compression": "gzip"}, {"compression": "gzip", "shuffle": True}])
+def test_compressed_texts(options, tmp_path):
+    with h5py.File(tmp_path / "a.h5ad", "w") as file:
+        file["X"] = A
+        file.create_dataset("obs/_index", data=IDS, dtype=h5py.string_dtype(), chunks=(16,), **options)
+    assert load_dataset(tmp_path / "a.h5ad").sample_ids.tolist() == IDS
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])

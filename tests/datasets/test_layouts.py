@@ -171,8 +171,8 @@ FAILS = {
     "no labels, equal shapes": (mat(X=cell(A, A + 1)), {}, "no labels.*samples='rows' or samples='columns'"),
     "no labels, one matrix": (mat(X=A), {}, "no labels.*samples='rows' or samples='columns'"),
     "no shared length": (mat(X=cell(A, B[:20])), {}, "share no length"),
-    "labels of another length": (mat(X=cell(A, B), Y=Y[:-1]), {}, r"'Y' \(29 of them\) do not fit.*labels=False"),
-    "labels that are no whole numbers": (mat(X=cell(A, B), Y=A[:, 0]), {}, "no whole numbers or text.*labels=False"),
+    "labels of another length": (mat(X=cell(A, B), Y=Y[:-1]), {}, r"'Y' \(29 values\) do not fit.*labels=False"),
+    "labels that are no whole numbers": (mat(X=cell(A, B), Y=A[:, 0]), {}, "neither integers nor text.*labels=False"),
     "labels that differ between cells": (mat(X=cell(A, B), Y=cell(Y, Y[::-1])), {}, "'Y'.*labels=NAME"),
     "two different labels": (mat(X=cell(A, B), gt=Y, Y=Y % 2), {}, "'gt' and 'Y' could both be the labels.*labels="),
     "X and Y both views": (mat(X=A, Y=B, gt=Y), {}, r"views=\['X', 'Y'\]"),
@@ -180,8 +180,10 @@ FAILS = {
     "no numbers": (mat(name="toy", author="somebody"), {}, r"no views.*views=\[names\].*it holds name: text"),
     "only labels": (mat(Y=Y), {}, r"no views were found.*Y: \(1, 30\)"),
     "complex": (mat(X1=A + 1j, X2=B + 1j, Y=Y), {}, r"no views were found.*\(30, 5\) complex"),
-    "views named that are not there": (mat(X=cell(A, B)), {"views": ["Z"]}, "'Z', which is not there; it holds X: "),
-    "labels named that are not there": (mat(X=cell(A, B)), {"labels": "Z"}, "'Z', which is not there; it holds X: "),
+    "views named that are not there": (mat(X=cell(A, B)), {"views": ["Z"]},
+                                       "'Z', which is not in the file; it holds X: "),
+    "labels named that are not there": (mat(X=cell(A, B)), {"labels": "Z"},
+                                        "labels='Z' is not in the file; it holds X: "),
     "samples said wrongly": (mat(X=cell(A.T, B.T), Y=Y), {"samples": "rows"}, r"samples='rows'.*\(5, 30\), \(7, 30\)"),
     "npz with pickled cells": (npz(X=cell(A, B), y=Y), {}, "pickled objects, which are never loaded"),
     "npz of three dimensions": (npz(X=np.ones((2, N, 4)), y=Y), {}, r"no views.*X: \(2, 30, 4\)"),
@@ -196,7 +198,7 @@ FAILS = {
     "CSV and Parquet of one name": (folder_of(a__csv=csv(A), a__tsv=csv(A)), {}, "'a' is there twice"),
     "folder without tables": (folder_of(readme__txt="hello"), {}, "without CSV or Parquet files .it holds readme.txt"),
     "empty folder": (folder_of(), {}, "without CSV or Parquet files .it holds nothing"),
-    "only a label file": (folder_of(labels__csv="label\n1\n2\n"), {}, "no view, only the labels"),
+    "only a label file": (folder_of(labels__csv="label\n1\n2\n"), {}, "no views, only the labels"),
 }  # fmt: skip
 
 

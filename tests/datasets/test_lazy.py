@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tensormvc.datasets import DataError, RowSource, load_views, save_views
-from tensormvc.datasets import _lazy as lazy
+from tensormvc.datasets.readers import _rows as lazy
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra 'io')")
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra 'io')")

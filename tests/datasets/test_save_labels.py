@@ -22,8 +22,8 @@ def test_text_survives(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("l.txt", [0, 1]), "labels are written to"),
-        (("l.csv", [0.5, 1]), "whole numbers"),
+        (("l.txt", [0, 1]), "labels can be written to"),
+        (("l.csv", [0.5, 1]), "vector of integers"),
         (("l.csv", [[0, 1]]), "vector"),
         (("l.csv", [0, 1], ["a"]), "2 labels for 1 sample ids"),
         (("l.h5mu", [0, 1]), "do not come from one"),
@@ -37,7 +37,7 @@ def test_wrong_arguments(arguments, message, tmp_path):
 
 @pytest.mark.parametrize("name", ["l.csv", "l.tsv", "l.parquet"])
 def test_the_column_of_ids_is_not_that_of_the_labels(name, tmp_path):
-    with pytest.raises(ValueError, match="'sample' holds the ids"):
+    with pytest.raises(ValueError, match="'sample' holds the sample ids"):
         save_labels(tmp_path / name, [0, 1], column="sample")
     assert list(tmp_path.iterdir()) == []
 
@@ -80,7 +80,7 @@ def test_obs_in_another_file_is_not_touched(tmp_path):
         file["X"] = A
         file["obs"] = h5py.ExternalLink("other.h5", "obs")
     before = (tmp_path / "other.h5").read_bytes()
-    with pytest.raises(DataError, match=r"evil\.h5ad: it has no table obs"):
+    with pytest.raises(DataError, match=r"evil\.h5ad: 'the file' has no table obs"):
         save_labels(tmp_path / "new.h5ad", Y, IDS, source=tmp_path / "evil.h5ad")
     assert (tmp_path / "other.h5").read_bytes() == before
     assert not (tmp_path / "new.h5ad").exists()
@@ -89,10 +89,32 @@ def test_obs_in_another_file_is_not_touched(tmp_path):
 def test_names_of_views_and_samples(tmp_path):
     save_views(tmp_path / "a.npz", [A, A[:, :2]], Y)
     data = load_dataset(tmp_path / "a.npz")
-    assert (list(data.views), data.sample_ids, data.n_samples) == (["view 1", "view 2"], None, 40)
-    assert list(load_dataset(tmp_path / "a.npz", views=["X2"]).views) == ["X2"]
+    assert (list(data.views), data.sample_ids, data.n_samples) == (["view 0", "view 1"], None, 40)
+    assert list(load_dataset(tmp_path / "a.npz", views=["X1"]).views) == ["X1"]
     data = load_dataset(mudata_file(tmp_path / "a.h5mu", order=["rna", "atac"]))
     assert list(data.views) == ["rna", "atac"]
+
+
+@pytest.mark.parametrize("ids", [np.array(IDS), np.array(IDS, "S"), np.arange(40)[::-1]])
+def test_ids_of_numpy_archives(ids, tmp_path):
+    np.savez(tmp_path / "a.npz", X0=A, X1=A[:, :2], y=Y, ids=ids)
+    data = load_dataset(tmp_path / "a.npz")
+    assert data.sample_ids.tolist() == ids.astype(str if ids.dtype.kind == "S" else ids.dtype).tolist()
+    assert [view.shape for view in data.views.values()] == [A.shape, (40, 2)]
+    np.savez(tmp_path / "named.npz", pixels=A, words=A[:, :2], ids=ids)
+    assert (len(load_dataset(tmp_path / "named.npz").views), len(load_dataset(tmp_path / "named.npz").sample_ids)) == (
+        2,
+        40,
+    )
+
+
+def test_ids_of_numpy_archives_that_are_none(tmp_path):
+    np.savez(tmp_path / "short.npz", X0=A, ids=IDS[1:])
+    with pytest.raises(DataError, match="'ids' has 39 values for 40 samples: it needs one per sample"):
+        load_dataset(tmp_path / "short.npz")
+    np.savez(tmp_path / "view.npz", X0=A, ids=np.arange(40))
+    data = load_dataset(tmp_path / "view.npz", views=["X0", "ids"])
+    assert (list(data.views), data.sample_ids) == (["X0", "ids"], None)
 
 
 def test_ids_of_tables(tmp_path):

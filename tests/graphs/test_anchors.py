@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensormvc.graphs import anchor_graph, bkhk
-from tensormvc.graphs._bkhk import ArrayGroups
-from tensormvc.graphs._bkhk import two_means as split
+from tensormvc.graphs._anchors import ArrayGroups
+from tensormvc.graphs._anchors import two_means as split
 from tensormvc.views import as_views
 
 from .. import textbook

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import tensormvc as tm
-from tensormvc.graphs import check_sample_graph, gmc, knn_graph, normalised_adjacency, probabilistic_graph
+from tensormvc.graphs import check_sample_graph, gmc, knn_graph, normalised_adjacency
+from tensormvc.graphs._gmc import _Neighbourhood
 from tensormvc.views import as_views
 
 from .. import textbook
@@ -48,7 +49,7 @@ def test_sparse_and_dense_views_give_the_same_graph():
 def test_blocks_and_threads_change_nothing(monkeypatch):
     views, _ = blobs(0, 200)
     expected = [tm.SimGraph().fit(views).graph_, tm.GMCGraph().fit(views, n_clusters=3).graph_]
-    monkeypatch.setattr("tensormvc.graphs._knn._BLOCK_BYTES", 8 * 200 * 7)
+    monkeypatch.setattr("tensormvc.graphs._distances._BLOCK_BYTES", 8 * 200 * 7)
     monkeypatch.setattr("joblib.cpu_count", lambda: 3)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert abs(tm.SimGraph().fit(views).graph_ - expected[0]).nnz == 0
@@ -68,7 +69,9 @@ def test_probabilistic_graph_reference(shared):
     reference = np.load(shared / "reference" / "anchor_graph.npz")
     for points in ("P", "P2"):
         for k in (3, 5):
-            graph = probabilistic_graph(reference[points].T, k)
+            gaps = _Neighbourhood.of_view(reference[points].T, k).gaps
+            weights = sp.csr_array(gaps.multiply(1 / gaps.sum(axis=1)[:, None]))
+            graph = sp.csr_array((weights + weights.T) / 2)
             np.testing.assert_allclose(graph.toarray(), reference[f"{points}_B_k{k}"], rtol=0, atol=1e-11)
             laplacian = np.eye(graph.shape[0]) - normalised_adjacency(graph).toarray()
             np.testing.assert_allclose(laplacian, reference[f"{points}_Lb_k{k}"], rtol=0, atol=1e-11)
@@ -143,7 +146,7 @@ def test_only_duplicates():
 def test_ideal_graph():
     y = np.array([2, 0, 2, 1, 0, 2])
     np.testing.assert_array_equal(tm.ideal_graph(y).toarray(), y[:, None] == y[None, :])
-    with pytest.raises(ValueError, match="one label a sample"):
+    with pytest.raises(ValueError, match="one label per sample"):
         tm.ideal_graph([[1, 2]])
     with pytest.raises(MemoryError, match="fewer samples"):
         tm.ideal_graph(np.zeros(10_000_000, dtype=np.int8))

@@ -108,7 +108,7 @@ def test_clear_words_where_the_device_is_missing(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(RuntimeError, match="finds 0 CUDA devices here; leave device=None"):
         tm.ESTMC(4, device="cuda").fit(views)
-    with pytest.raises(ValueError, match="'gpu' is not a device of PyTorch, such as 'cuda'"):
+    with pytest.raises(ValueError, match="'gpu' is not a PyTorch device, such as 'cuda'"):
         tm.ESTMC(4, device="gpu").fit(views)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r"needs PyTorch: pip install 'tensormvc\[torch\]'"):
@@ -164,7 +164,7 @@ def test_random_numbers_and_kmeans(backend):
 
 
 def test_anchor_transform_unpacks_in_blocks(backend, monkeypatch):
-    monkeypatch.setattr("tensormvc.backend._sparse.UNPACKED_BYTES", 8 * 16 * 10)
+    monkeypatch.setattr("tensormvc.backend.linalg.UNPACKED_BYTES", 8 * 16 * 10)
     views = data()
     tensor = np.random.default_rng(0).normal(size=(len(views[0]), 3, 2))
     basis = tm.AGFT(n_anchors=16).fit(views)
@@ -177,7 +177,7 @@ def test_anchor_transform_unpacks_in_blocks(backend, monkeypatch):
 
 
 def test_products_of_tall_matrices(backend, monkeypatch):
-    monkeypatch.setattr("tensormvc.backend._linalg.DEVICE_CHUNKS", 4)
+    monkeypatch.setattr("tensormvc.backend.linalg.DEVICE_CHUNKS", 4)
     rng = np.random.default_rng(0)
     for n in (3, 16, 30):
         left, right = rng.normal(size=(n, 2, 3)), rng.normal(size=(n, 5))

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import tensormvc as tm
 from tensormvc import metrics
+from tensormvc._registry import BASIS_NAMES
 
 ALL = [tm.TSVDMVC, tm.TLSpNM, tm.ASRETR, tm.ESTMC, tm.TLRLF4MVC, tm.GMC]
 TENSOR = ALL[:-1]
@@ -208,9 +209,7 @@ def test_wrong_parameters_of_a_method(model):
 
 @quiet
 @pytest.mark.parametrize("cls", TENSOR)
-@pytest.mark.parametrize(
-    "basis", ["fft", "fft-view", "dct", "haar", "random", "gft", "gft-sim", "gft-sum", "gft-gmc", "agft", "auto"]
-)
+@pytest.mark.parametrize("basis", [*BASIS_NAMES, "auto"])
 def test_every_basis(cls, basis):
     views, _ = blobs()
     labels = make(cls, basis=basis).fit_predict(views)
@@ -241,7 +240,7 @@ def test_single_precision_stays_single(cls):
 @pytest.mark.parametrize("cls", [tm.ASRETR, tm.ESTMC])
 def test_memory_of_anchors_is_predicted(cls, monkeypatch):
     views, _ = blobs()
-    monkeypatch.setattr("tensormvc.backend._checks.available_memory", lambda: 1000)
+    monkeypatch.setattr("tensormvc.backend.checks.available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="n_latent=4 "):
         make(cls, n_latent=4).fit(views)
 

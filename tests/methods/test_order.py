@@ -7,6 +7,8 @@ import tensormvc as tm
 from tensormvc import metrics
 from tensormvc.views import as_views
 
+from ..names import ADAPTIVE, ORDER_DEPENDENT
+
 METHODS = {
     "TSVDMVC": tm.TSVDMVC,
     "TLSpNM": tm.TLSpNM,
@@ -14,7 +16,6 @@ METHODS = {
     "ESTMC": tm.ESTMC,
     "TLRLF4MVC": tm.TLRLF4MVC,
 }
-ADAPTIVE = ["gft-sim", "gft-sum", "gft-gmc", "agft"]
 # The order is settled before the first round: a few rounds show it as well as all of them, in less time.
 ROUNDS = 12
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -66,7 +67,7 @@ def test_gmc_follows_the_samples(request, data):
 
 
 @quiet
-@pytest.mark.parametrize("basis", ["fft", "dct", "haar", "random"])
+@pytest.mark.parametrize("basis", ORDER_DEPENDENT)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_order_of_the_views_changes_no_label(method, basis):
     views, _ = tm.datasets.load_digits_views(100)

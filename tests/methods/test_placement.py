@@ -122,4 +122,4 @@ def test_the_example_needs_no_line_for_any_place():
 
 def test_the_example_runs(capsys):
     runpy.run_path(str(EXAMPLE), run_name="__main__")
-    assert "the same partition of 1797 samples in all of 3 orders" in capsys.readouterr().out
+    assert "gave the same partition" in capsys.readouterr().out

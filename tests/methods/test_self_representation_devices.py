@@ -136,7 +136,7 @@ def test_clear_words_where_the_device_is_missing(method, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(RuntimeError, match="finds 0 CUDA devices here; leave device=None"):
         METHODS[method](4, device="cuda").fit(views)
-    with pytest.raises(ValueError, match="'gpu' is not a device of PyTorch, such as 'cuda'"):
+    with pytest.raises(ValueError, match="'gpu' is not a PyTorch device, such as 'cuda'"):
         METHODS[method](4, device="gpu").fit(views)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r"needs PyTorch: pip install 'tensormvc\[torch\]'"):
@@ -179,8 +179,8 @@ def test_thin_qr(backend, kind, p, size):
 @pytest.mark.parametrize("method", METHODS)
 def test_memory_is_that_of_the_device(backend, method, monkeypatch):
     """What does not fit is refused before anything is allocated, by the memory of where it would be."""
-    monkeypatch.setattr("tensormvc.backend._checks.available_memory", lambda: 10**6)
-    monkeypatch.setattr("tensormvc.backend._checks.available_device_memory", lambda like: 10**5)
+    monkeypatch.setattr("tensormvc.backend.checks.available_memory", lambda: 10**6)
+    monkeypatch.setattr("tensormvc.backend.checks.available_device_memory", lambda like: 10**5)
     words = "0.0 GiB are available on the device" if backend.device == "cuda" else "0.0 GiB are available: "
     with pytest.raises(MemoryError, match=words):
         METHODS[method](4, basis="fft").fit([backend.array(view) for view in data(150)])

@@ -85,7 +85,7 @@ def test_how_to_run_it_again(digits_run, digits_page):
     assert parameters["basis"].startswith("auto, fitted as GFT(")
     assert "callback" not in parameters
     assert text(next(digits_page.iter("h1"))) == "Clusters of digits.npz"
-    assert "used to measure, and for nothing else" in whole
+    assert "were used for this comparison, and for nothing else" in whole
 
 
 def test_nothing_is_fetched_and_nothing_runs(digits_page):
@@ -146,7 +146,7 @@ def test_order_that_matters(small_run, tmp_path):
     whole = text(root)
     assert "The clusters depend on the order of the rows." in whole
     assert audit.verdict in whole
-    assert f"Samples that move most: {', '.join(map(str, audit.unstable_samples))}." in whole
+    assert f"Least stable samples: {', '.join(map(str, audit.unstable_samples))}." in whole
     assert tables(root)["Agreement of clusterings (ARI; 1 is equal)"][0][1] == f"{audit.order_ari:.3f}".replace(
         "-", "−"
     )
@@ -154,7 +154,7 @@ def test_order_that_matters(small_run, tmp_path):
 
 def test_order_that_was_not_tried(digits_run, tmp_path):
     whole = text(read(replace(digits_run, audit=None, file_name="my data/x.npz"), tmp_path))
-    assert "was not tried in this run" in whole
+    assert "did not test whether the clusters depend on the order" in whole
     assert "By design the order of the rows does not matter to TSVDMVC" in whole
     assert "tensormvc audit 'my data/x.npz' --clusters 10 --basis auto --method tsvdmvc --seed 0" in whole
 
@@ -180,7 +180,7 @@ def test_the_command_for_the_audit_works(small_run, tmp_path, monkeypatch):
 def test_what_a_basis_tells_of_the_order(small_run, tmp_path, basis, matters):
     model = tm.ESTMC(n_clusters=10, basis=basis, random_state=0).fit(small_run.views)
     whole = text(read(replace(small_run, estimator=model, labels=model.labels_, audit=None), tmp_path))
-    assert ("The basis runs along the rows as the file has them." in whole) == matters
+    assert ("The basis transforms the rows in the order of the file." in whole) == matters
     assert ("By design the order of the rows does not matter" in whole) == (not matters)
 
 
@@ -207,7 +207,7 @@ def test_a_clusterer_of_another_house(digits_run, tmp_path):
     labels = KMeans(3, random_state=0, n_init=1).fit(digits_run.views["pixels"]).labels_
     estimator = SimpleNamespace(get_params=lambda deep: {"n_clusters": 3})
     root = read(replace(digits_run, estimator=estimator, labels=labels), tmp_path)
-    assert "keeps no record of its rounds" in text(root)
+    assert "does not record its iterations" in text(root)
     assert len(tables(root)["The clusters"]) == 3
 
 
@@ -215,7 +215,7 @@ def test_not_converged_is_said(small_run, tmp_path):
     with pytest.warns(UserWarning, match="did not converge"):
         model = tm.TSVDMVC(n_clusters=10, max_iter=3, random_state=0).fit(small_run.views)
     root = read(replace(small_run, estimator=model, labels=model.labels_), tmp_path)
-    assert "TSVDMVC did not converge in 3 rounds." in text(root)
+    assert "TSVDMVC did not converge in 3 iterations." in text(root)
 
 
 def test_one_cluster_and_one_view(tmp_path):
@@ -240,7 +240,7 @@ def test_many_samples_make_no_larger_page(tmp_path, n_clusters):
     assert path.stat().st_size < 1_000_000
     root = ET.fromstring(path.read_text())
     whole = text(root)
-    assert "Taken among 2,000 of the 30,000 samples" in whole
+    assert "Based on 2,000 of the 30,000 samples" in whole
     assert "2,000 of 30,000 samples" in whole
     assert "Samples of each class in each cluster" not in tables(root)
     listed = {int(row[0]): int(row[1]) for row in tables(root)["The clusters"]}
@@ -285,7 +285,7 @@ def test_sorted_files_are_named(tmp_path):
     model = tm.GMC(n_clusters=10).fit(views)
     described = tm.datasets.describe(views, y)
     run = tm.report.ClusterRun("x", "x.npz", described, views, model, model.labels_, 1.0, y=y)
-    assert "and its rows are sorted by them" in text(read(run, tmp_path))
+    assert "and its rows are sorted by class" in text(read(run, tmp_path))
 
 
 def test_existing_pages_are_kept(digits_run, tmp_path):

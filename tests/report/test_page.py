@@ -68,7 +68,7 @@ def test_page_has_landmarks_and_headings_in_order():
 def test_writing(tmp_path):
     target = tmp_path / "new" / "deep" / "index.html"
     assert write_page(target, lambda: "first", force=False) == target
-    with pytest.raises(FileExistsError, match=r"index\.html is there already"):
+    with pytest.raises(FileExistsError, match=r"index\.html exists already"):
         write_page(target, pytest.fail, force=False)
     assert write_page(target, lambda: "second", force=True).read_text() == "second"
     assert [path.name for path in target.parent.iterdir()] == ["index.html"]

@@ -1,4 +1,4 @@
-"""How much several partitions of the same samples agree, without a table of pairs of samples."""
+"""Agreement between several partitions of the same samples, without a table of all pairs of samples."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ _Codes = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 
 _N_BOOTSTRAP = 1000
-# With more cells to a sample than this, sorting samples is faster than counting all cells.
 _MOST_CELLS_PER_SAMPLE = 4
 
 
 def numbered_by_first(labels: NDArray[Any]) -> _Codes:
-    """Return the clusters numbered by their first samples: equal partitions become equal arrays."""
+    """Renumber the clusters by their first samples, so that equal partitions become equal arrays."""
     codes = labels - labels.min()
+    # Sorting the labels would take longer than all else here (benchmarks/audit.py).
     if codes.max() > _MOST_CELLS_PER_SAMPLE * len(codes):
         codes = np.unique(labels, return_inverse=True)[1]
     first = np.full(int(codes.max()) + 1, len(codes))
-    # Of several values for one place the last stays: from the end, that is the first sample.
+    # Of several values assigned to one place the last remains: from the end, that is the first sample.
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     return np.asarray(np.argsort(np.argsort(first))[codes])
 
 
 def pairwise_ari(partitions: Sequence[_Codes], instability: _Floats | None = None) -> _Floats:
-    """Return the ARI of all pairs of partitions; on the way, how much the company of each sample differs among them.
+    """Return the ARI of all pairs of partitions, and optionally how much the cluster around each sample changes.
 
     Parameters
     ----------
     partitions : sequence of arrays of shape (n_samples,)
-        As `numbered_by_first` returns them.
+        As returned by `numbered_by_first`.
     instability : ndarray of shape (n_samples,), optional
-        To which is added the mean over pairs of partitions of the Jaccard distance of the two clusters that a sample
-        is in.
+        The mean over pairs of partitions of the Jaccard distance between the two clusters a sample is in is added to
+        it, in place.
 
     Returns
     -------
@@ -48,38 +48,36 @@ def pairwise_ari(partitions: Sequence[_Codes], instability: _Floats | None = Non
     """
     if not partitions:
         return np.ones((0, 0))
-    # Equal partitions are compared with the others once.
+    # Equal partitions are compared with the others only once.
     numbers: dict[bytes, int] = {}
     which = np.array([numbers.setdefault(partition.tobytes(), len(numbers)) for partition in partitions])
-    distinct = [partitions[int(np.flatnonzero(which == i)[0])] for i in range(len(numbers))]
+    distinct = [partitions[int(np.argmax(which == i))] for i in range(len(numbers))]
     sizes = [np.bincount(partition) for partition in distinct]
-    pairs = [_n_pairs(size) for size in sizes]
     times = np.bincount(which)
-    n = len(distinct[0])
     between = np.ones((len(distinct), len(distinct)))
     n_pairs = max(len(partitions) * (len(partitions) - 1) / 2, 1)
     for a in range(len(distinct)):
         for b in range(a):
             cells, counts, union = _table(distinct[a], distinct[b], sizes[a], sizes[b])
-            # The cells have n samples in all.
-            ari = ari_of_pairs((int(counts @ counts) - n) // 2, pairs[a], pairs[b], n)
+            ari = ari_of_pairs(_n_pairs(counts), _n_pairs(sizes[a]), _n_pairs(sizes[b]), len(cells))
             between[a, b] = between[b, a] = ari
             if instability is not None:
-                # All samples of a cell have the same two clusters.
+                # All samples of a cell are in the same two clusters.
                 instability += (times[a] * times[b] / n_pairs * (1 - counts / union))[cells]
     return np.asarray(between[np.ix_(which, which)])
 
 
 def _table(first: _Codes, second: _Codes, first_sizes: _Codes, second_sizes: _Codes) -> tuple[_Codes, _Codes, _Codes]:
-    """Return the cell of each sample in the table of two partitions; the counts of the cells; |A ∪ B| of each."""
+    """Return each sample's cell in the contingency table of two partitions, and |A ∩ B| and |A ∪ B| of the cells."""
     cells = first * len(second_sizes) + second
     n_cells = len(first_sizes) * len(second_sizes)
+    # A dense table is several times faster than sorting (benchmarks/audit.py) unless there are many clusters.
     if n_cells <= _MOST_CELLS_PER_SAMPLE * len(cells):
         counts = np.bincount(cells, minlength=n_cells)
         return cells, counts, np.add.outer(first_sizes, second_sizes).ravel() - counts
-    used, places, counts = np.unique(cells, return_inverse=True, return_counts=True)
+    used, cells, counts = np.unique(cells, return_inverse=True, return_counts=True)
     rows, columns = np.divmod(used, len(second_sizes))
-    return places, counts, first_sizes[rows] + second_sizes[columns] - counts
+    return cells, counts, first_sizes[rows] + second_sizes[columns] - counts
 
 
 def _n_pairs(sizes: NDArray[np.intp]) -> int:
@@ -88,9 +86,9 @@ def _n_pairs(sizes: NDArray[np.intp]) -> int:
 
 
 def mean_and_interval(values: _Floats, rng: np.random.Generator) -> tuple[float, tuple[float, float]]:
-    """Return the mean over pairs of a symmetric table, and its 95 % bootstrap interval; NaN without pairs.
+    """Return the mean over the pairs in a symmetric table, and its 95 % bootstrap interval; NaN without pairs.
 
-    What is drawn anew is the objects, not the pairs: pairs that share an object are not independent. An object that is
+    Objects are resampled rather than pairs, because pairs that share an object are not independent. An object that is
     drawn twice is not compared with itself.
     """
     size = len(values)

@@ -1,50 +1,49 @@
-"""One clustering of many: samples that most of them put together stay together."""
+"""Consensus clustering: combines several weighted clusterings into one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import cut_tree, ward
+from scipy.cluster.hierarchy import ward
+from scipy.sparse.csgraph import connected_components
+from sklearn.preprocessing import normalize
 
-from ..backend import one_hot
+from ..backend.linalg import one_hot
 from ..rows import SampleRandom, kmeans
 
-# Samples whose hierarchy gives k-means a start.
+# Number of samples whose Ward tree gives k-means a start.
 _TREE_SAMPLES = 2500
 _RESTARTS = 10
 
 
-def consensus_embedding(
-    labelings: list[NDArray[np.intp]], weights: NDArray[np.float64], n_components: int
-) -> NDArray[np.float64]:
-    """Return the leading eigenvectors of the normalised co-association of several labelings.
+def consensus_embedding(labelings: Sequence[Any], weights: Sequence[float], n_components: int) -> NDArray[np.float64]:
+    """Return the leading eigenvectors of the normalised co-association matrix of several clusterings.
 
-    Two samples are associated by the total weight of the labelings that put them together. That n × n matrix is never
-    formed: it is H Hᵀ with one column of H a cluster, so its eigenvectors come from the small matrix of the clusters.
+    Two samples are associated by the total weight of the clusterings in which they share a cluster. This n × n matrix
+    is H Hᵀ, where H has one scaled indicator column per cluster; its eigenvectors come from the small HᵀH.
 
     Parameters
     ----------
-    labelings : list of ndarray of int of shape (n,)
-        Labels from 0.
-    weights : ndarray, one a labeling
-        Not negative, and not all zero.
+    labelings : sequence of arrays of int of shape (n,)
+        Labels of each clustering, starting from 0.
+    weights : sequence of float
+        Non-negative weights of the clusterings, not all zero.
     n_components : int
-        How many.
+        Number of eigenvectors.
 
     Returns
     -------
-    ndarray of shape (n, n_components), or of fewer columns where the co-association has a lower rank
+    ndarray of shape (n, n_components)
+        With fewer columns if the matrix has a lower rank.
     """
-    n = len(labelings[0])
-    members = sp.hstack(
-        [np.sqrt(weight) * one_hot(labels) for labels, weight in zip(labelings, weights, strict=True)],
-        format="csr",
-    )
-    degrees = members @ (members.T @ np.ones(n))
-    scaled = sp.csr_array(members.multiply(1 / np.sqrt(degrees)[:, None]))
+    columns = [np.sqrt(weight) * one_hot(labels) for labels, weight in zip(labelings, weights, strict=True)]
+    indicators = sp.hstack(columns, format="csr")
+    degrees = indicators @ (indicators.T @ np.ones(len(labelings[0])))
+    scaled = sp.csr_array(indicators.multiply(1 / np.sqrt(degrees)[:, None]))
     values, vectors = np.linalg.eigh((scaled.T @ scaled).toarray())
     values, vectors = values[::-1][:n_components], vectors[:, ::-1][:, :n_components]
     present = values > 1e-9
@@ -52,31 +51,55 @@ def consensus_embedding(
 
 
 def cluster_embedding(embedding: NDArray[Any], n_clusters: int, random: SampleRandom) -> NDArray[np.intp]:
-    """Cluster the rows of an embedding by their directions.
+    """Cluster the rows of an embedding by their directions, with k-means.
 
-    k-means, of which one start is cut from Ward's hierarchy of some of the rows: with many clusters, random starts miss
-    some of them nearly always.
+    One of its starts comes from the Ward tree of the first rows: with many clusters, random starts nearly always miss
+    some of them.
 
     Parameters
     ----------
     embedding : ndarray of shape (n, d)
-        In working order: the first rows are as good a sample as any.
+        In working order, of which the first rows are a random sample.
     n_clusters : int
-        How many.
+        Number of clusters.
     random : SampleRandom
-        What draws the other starts.
+        Draws the other starts.
 
     Returns
     -------
     ndarray of int of shape (n,)
     """
-    lengths = np.linalg.norm(embedding, axis=1, keepdims=True)
-    directions = embedding / np.where(lengths > 0, lengths, 1)
     if n_clusters == 1:
         return np.zeros(len(embedding), dtype=np.intp)
-    few = directions[:_TREE_SAMPLES]
+    directions = normalize(embedding)
     centres = None
-    if n_clusters < len(few):
-        groups = cut_tree(ward(few), [n_clusters]).ravel()
-        centres = (one_hot(groups).T @ few) / np.bincount(groups)[:, None]
+    if n_clusters < len(first := directions[:_TREE_SAMPLES]):
+        groups = ward_labels(first, n_clusters)
+        centres = (one_hot(groups).T @ first) / np.bincount(groups)[:, None]
     return kmeans(directions, n_clusters, n_init=_RESTARTS, random=random, centres=centres)[0]
+
+
+def ward_labels(points: NDArray[Any], n_clusters: int) -> NDArray[np.intp]:
+    """Cut the Ward tree of the points into exactly `n_clusters` clusters.
+
+    The first n − k merges form a forest of k trees. SciPy's `fcluster` gives fewer clusters where merges tie, and its
+    `cut_tree` takes several times as long as the tree itself.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d)
+        The points.
+    n_clusters : int
+        Number of clusters, at most n.
+
+    Returns
+    -------
+    ndarray of int of shape (n,)
+        Numbered by their first point.
+    """
+    n = len(points)
+    n_nodes = 2 * n - n_clusters
+    children = ward(points)[: n - n_clusters, :2].astype(np.intp).ravel()
+    parents = np.repeat(np.arange(n, n_nodes), 2)
+    forest = sp.coo_array((np.ones(len(children)), (children, parents)), shape=(n_nodes, n_nodes))
+    return np.asarray(connected_components(forest, directed=False)[1][:n], dtype=np.intp)

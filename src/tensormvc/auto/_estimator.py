@@ -1,16 +1,11 @@
-"""The front door: from views to clusters with nothing to choose.
-
-No single pipeline is best on all data, and without labels nobody can tell which one is. So several are run, each is
-scored by what the views' own neighbourhoods say of its labels, and the clusterings are joined to one by those scores.
-"""
+"""`MultiViewClustering`: from views to clusters without labels, and the report on what was chosen."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,83 +13,52 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
-from ..backend import one_hot
-from ..bases import GFT
-from ..graphs import refuse_missing
+from ..backend.linalg import one_hot
 from ..graphs._fuzzy import find_neighbours
-from ..methods import TSVDMVC
 from ..methods._base import COUNT, POSITIVE, MultiViewClusterer
 from ..rows import SampleRandom, row_blocks
-from ..selection import ClusterNumber, cluster_number, neighbour_information
 from ..views import Views, as_views
 from ._consensus import cluster_embedding, consensus_embedding
-from ._evidence import ChosenNormalisation, Evidence, NeighbourGraphs, gather_evidence
+from ._evidence import ChosenNormalisation, Evidence, gather_evidence
+from ._members import Member, run_pipelines
+from ._number import ClusterNumber, cluster_number
 
-__all__ = ["MultiViewClustering"]
-
-# The score of a clustering that counts e times less than the best one, as a share of its score.
-_TEMPERATURE = 0.05
-# Frequencies beyond the number of clusters: a small group may need one that a large group has no use for.
-_MORE_FREQUENCIES = 1.3
-# Samples up to which the tensor method, whose work grows with their cube, is one of the pipelines.
-_TENSOR_UP_TO = 1000
 _MOST_LANDMARKS = 10_000
 _LEAST_LANDMARKS = 1000
-# Share of the budget that finding neighbours may take, and that everything but the consensus may.
+# Shares of the time budget for the neighbour search, and for everything up to the consensus.
 _NEIGHBOUR_SHARE = 0.35
 _MEMBER_SHARE = 0.85
-# Seconds to find the neighbours of a sample among another, and for each of its features: what a laptop takes.
-_SECONDS_A_PAIR = 8e-9
-_SECONDS_A_PRODUCT = 5e-11
+# Estimated seconds of the neighbour search per pair of samples, and per pair and feature.
+_SECONDS_PER_PAIR = 8e-9
+_SECONDS_PER_PRODUCT = 5e-11
+# Landmarks that vote on the label of another sample.
 _VOTES = 10
 
 
 @dataclass(frozen=True)
-class Member:
-    """One of the clusterings that were joined.
-
-    Attributes
-    ----------
-    name : str
-        The pipeline.
-    score : float
-        `neighbour_information` of its labels, in nats, over the weighted views.
-    weight : float
-        Share of the consensus.
-    labels : ndarray of shape (n_landmarks,)
-        In the order that the contents of the samples decide.
-    """
-
-    name: str
-    score: float
-    weight: float
-    labels: NDArray[np.intp] = field(repr=False, compare=False)
-
-
-@dataclass(frozen=True)
 class AutoReport:
-    """What `MultiViewClustering` chose, and why. Printing it tells all of it.
+    """What `MultiViewClustering` chose, and why; ``print`` shows it as text.
 
     Attributes
     ----------
     normalisations : list of ChosenNormalisation
-        One a view.
+        The scaling of each view.
     view_weights : dict of str to float
         Weights of the views, with mean 1.
     n_clusters : int
         Number of clusters.
     cluster_number : ClusterNumber or None
-        How it was found; None if it was given.
+        How the number of clusters was estimated; None if it was set.
     members : list of Member
-        The clusterings that were joined, best score first.
+        The clusterings that were combined, best score first.
     n_samples : int
-        Samples in all.
+        Number of samples.
     n_landmarks : int
-        Samples that were clustered; the others follow their neighbours among them.
+        Number of samples that were clustered; the others got the labels of their nearest landmarks.
     left_out : list of str
-        Pipelines for which the time budget was too short.
+        Pipelines that the time budget was too short for.
     seconds : float
-        Time of the fit.
+        Duration of the fit.
     """
 
     normalisations: list[ChosenNormalisation]
@@ -108,79 +72,80 @@ class AutoReport:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the same as plain values, without the labels of the members."""
+        """Return the report as plain values, without the labels of the members."""
         members = [{"name": m.name, "score": m.score, "weight": m.weight} for m in self.members]
-        return {
-            "normalisations": [asdict(choice) for choice in self.normalisations],
-            "view_weights": self.view_weights,
-            "n_clusters": self.n_clusters,
-            "cluster_number": None if self.cluster_number is None else self.cluster_number.statement,
-            "members": members,
-            "n_landmarks": self.n_landmarks,
-            "left_out": self.left_out,
-            "seconds": self.seconds,
-        }
+        number = None if self.cluster_number is None else self.cluster_number.statement
+        return {**asdict(replace(self, members=[], cluster_number=None)), "members": members, "cluster_number": number}
 
     def __str__(self) -> str:
+        why = "set by n_clusters" if self.cluster_number is None else self.cluster_number.statement
         lines = ["Views"]
-        for choice in self.normalisations:
-            lines.append(f"  {choice.view}: weight {self.view_weights[choice.view]:.2f}; {choice.reason}")
-        why = "given" if self.cluster_number is None else self.cluster_number.statement
-        lines += [f"Clusters: {self.n_clusters}, {why}"]
+        lines += [f"  {c.view}: weight {self.view_weights[c.view]:.2f}; {c.reason}" for c in self.normalisations]
+        lines.append(f"Clusters: {self.n_clusters} ({why})")
         if self.n_landmarks < self.n_samples:
-            lines.append(
-                f"Landmarks: {self.n_landmarks:,} of {self.n_samples:,} samples; the others follow their neighbours"
-            )
-        lines.append(
-            "Clusterings joined (what a neighbour's cluster tells of a sample's, in nats; share of the result)"
-        )
+            share = f"{self.n_landmarks:,} of {self.n_samples:,} samples"
+            lines.append(f"Landmarks: {share} were clustered; the others got the labels of their nearest landmarks")
+        lines.append(f"Consensus of {len(self.members)} clusterings (neighbour information in nats; weight)")
         lines += [f"  {member.name}: {member.score:.3f}; {100 * member.weight:.0f} %" for member in self.members]
         if self.left_out:
-            lines.append(f"Left out, for lack of time: {', '.join(self.left_out)}")
+            lines.append(f"Left out for lack of time: {', '.join(self.left_out)}")
         return "\n".join(lines)
 
 
 class MultiViewClustering(MultiViewClusterer):
-    """Clusters of samples that come in several views, with nothing to choose and no labels.
+    """Cluster samples described by several views, without labels and without parameters to tune.
 
-    Normalisations are those whose neighbours the other views confirm most; so are the weights of the views. Graphs over
-    the samples are fused in three ways, each with few and with many neighbours; the low frequencies of each graph are
-    clustered, and up to 1 000 samples the tensor method t-SVD-MVC as well. The clusterings are joined, weighted by how
-    much a neighbour's cluster tells of a sample's own. ``report_`` says what was chosen, and why.
+    No single pipeline is best on all data, and without labels nobody can tell which one is. This estimator therefore
+    runs several and combines them:
 
-    Beyond 10 000 samples (fewer where the budget is short) landmarks are clustered, and the others follow their
-    nearest landmarks in all views. Memory: 8 bytes a sample and feature for the normalised views, and for n landmarks
-    some 100 bytes each, neighbour and view, and 8 each and frequency; the time grows with their square.
+    1. For each view it picks the scaling whose nearest neighbours agree best with those of the other views; that
+       agreement is also the weight of the view.
+    2. It fuses the views into k-nearest-neighbour graphs in three ways, each with 10 and with 20 neighbours, and
+       clusters the low frequencies of each graph; up to 1 000 samples it also runs `TSVDMVC`.
+    3. It combines these clusterings into one by consensus clustering, weighted by how well each fits the neighbourhood
+       graphs of the views (`tensormvc.selection.neighbour_information`).
+
+    ``report_`` tells what was chosen, and why. Permuting the samples or the views permutes the labels and changes
+    nothing else.
+
+    Use it when there are no labels to choose a method or its parameters by. Use one of the methods, such as `ESTMC`, to
+    compare with published results, on a GPU, or on views that do not fit in memory.
+
+    With n samples, d features in all, m views, k clusters and L = min(n, 10 000) landmarks, the neighbour search takes
+    O(n·L·d) time, the choice of scalings O(min(n, 2500)²·d), the spectral clusterings O(L·k²), and t-SVD-MVC O(n³·m).
+    Memory is O(n·d + L·(m + k)). Samples beyond the landmarks get the labels of their nearest landmarks.
 
     Parameters
     ----------
     n_clusters : int or "auto", default="auto"
-        Number of clusters. "auto" looks for one between 2 and 130; check it against what you know.
-    normalisation : "auto", str, or one for each view, default="auto"
-        How to scale the views: one of "none", "unit", "centred", "z-score", "z-score-unit", "range", "root", "tf-idf",
-        for all views, as a sequence, or as a mapping from names of views.
+        Number of clusters. "auto" estimates it, between 2 and 130, with `estimate_n_clusters`; treat the result as a
+        suggestion.
+    normalisation : str, sequence or mapping, default="auto"
+        How to scale the views: "auto", "none", "unit", "centred", "z-score", "z-score-unit", "range", "root" or
+        "tf-idf"; one for all views, a sequence with one per view, or a mapping from names of views.
     time_budget : float, default=300
-        Seconds that the fit may take. It decides how many landmarks there are, by a rule that does not look at the
-        clock, so that a fit can be repeated; the clock only ends it early.
+        Seconds that the fit may take. A shorter budget means fewer landmarks (at least 1 000), by a fixed rule, so that
+        fits are reproducible. Only if the time runs out nevertheless are pipelines left out, with a warning.
     view_sizes : sequence of int, optional
-        How many columns of a single array belong to each view.
+        Number of columns of each view, if `fit` gets one array.
     random_state : int, RandomState instance or None, default=None
         Seed of the k-means starts.
     verbose : int, default=0
-        1 prints a line a stage.
+        1 prints a line after each stage.
     progress : function of (done, total, stage), optional
-        Called after every stage.
+        Called after each stage.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Clusters, numbered by size.
+        Cluster of each sample; clusters are numbered by size.
     n_clusters_ : int
         Number of clusters.
     embedding_ : ndarray of shape (n_samples, n_components)
-        Leading eigenvectors of the co-association; of samples that are no landmarks, the mean of their nearest ones'.
+        Leading eigenvectors of the co-association matrix of the clusterings; for other samples than landmarks, the mean
+        over their nearest landmarks.
     landmarks_ : ndarray of shape (n_landmarks,)
-        Positions of the samples that were clustered.
+        Indices of the samples that were clustered.
     report_ : AutoReport
         What was chosen, and why.
 
@@ -226,30 +191,33 @@ class MultiViewClustering(MultiViewClusterer):
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         start = time.perf_counter()
-        refuse_missing(views, "MultiViewClustering")
+        views.refuse_missing("MultiViewClustering")
         evidence = gather_evidence(views, self.normalisation)
-        n_landmarks = _landmarks(evidence, self.time_budget)
-        landmarks = evidence.rows(slice(0, n_landmarks))
-        graphs = NeighbourGraphs(landmarks)
-        given = None if sample_graph is None else sp.csr_array(sample_graph[:n_landmarks, :n_landmarks])
-        found = None
+        n_landmarks = _landmark_count(evidence, self.time_budget)
+        landmarks = evidence.first(n_landmarks)
+        if sample_graph is not None:
+            sample_graph = sp.csr_array(sample_graph[:n_landmarks, :n_landmarks])
+        estimate = None
         if self.n_clusters == "auto":
-            found = cluster_number(graphs)
-            self._tell("number of clusters", 0, 1)
-        self.n_clusters_ = int(self.n_clusters) if found is None else found.n_clusters
-        members, left_out = self._members(graphs, given, seed, start)
-        weights = np.array([member.weight for member in members])
-        embedding = consensus_embedding([member.labels for member in members], weights, self.n_clusters_)
+            estimate = cluster_number(landmarks)
+            self._notify(0, 1, "number of clusters")
+        self.n_clusters_ = int(self.n_clusters) if estimate is None else estimate.n_clusters
+        deadline = start + _MEMBER_SHARE * self.time_budget
+        members, left_out = run_pipelines(landmarks, self.n_clusters_, sample_graph, seed, deadline, self._notify)
+        if left_out:
+            message = f"time_budget={self.time_budget:g} is too short for {len(left_out)} pipelines: raise it"
+            warnings.warn(f"{message}, or results will depend on the machine's speed", RuntimeWarning, stacklevel=4)
+        embedding = consensus_embedding([m.labels for m in members], [m.weight for m in members], self.n_clusters_)
         labels = cluster_embedding(embedding, self.n_clusters_, SampleRandom(landmarks.views, seed))
         if n_landmarks < views.n_samples:
-            labels, embedding = _with_followers(evidence, labels, embedding)
+            labels, embedding = _extended(evidence, labels, embedding)
         self.embedding_ = views.to_given_order(embedding)
         self.landmarks_ = views.order[:n_landmarks]
         self.report_ = AutoReport(
             normalisations=evidence.normalisations,
             view_weights=dict(zip(views.names, evidence.weights.tolist(), strict=True)),
             n_clusters=self.n_clusters_,
-            cluster_number=found,
+            cluster_number=estimate,
             members=members,
             n_samples=views.n_samples,
             n_landmarks=n_landmarks,
@@ -258,126 +226,41 @@ class MultiViewClustering(MultiViewClusterer):
         )
         views.local_rows.hold(labels=labels)
 
-    def _members(
-        self, graphs: NeighbourGraphs, given: sp.csr_array | None, seed: int, start: float
-    ) -> tuple[list[Member], list[str]]:
-        """Run the pipelines; return them with their scores and weights, and the names of those left out."""
-        judges = graphs.view_graphs(graphs.sizes[0])
-        weights = graphs.evidence.weights / len(judges)
-        names: list[str] = []
-        labelings: list[NDArray[np.intp]] = []
-        left_out: list[str] = []
-        plan = list(_pipelines(graphs, given, self.n_clusters_))
-        longest = 0.0
-        for done, (name, run) in enumerate(plan):
-            before = time.perf_counter()
-            if labelings and before - start + longest > _MEMBER_SHARE * self.time_budget:
-                left_out.append(name)
-                continue
-            for label, labels in run(SampleRandom(graphs.evidence.views, seed), seed):
-                names.append(label)
-                labelings.append(labels)
-            longest = max(longest, time.perf_counter() - before)
-            self._tell(name, done + 1, len(plan))
-        if left_out:
-            warnings.warn(
-                f"time_budget={self.time_budget:g} s is short: {len(left_out)} of {len(plan)} pipelines were left out, "
-                "and another run may leave out others; raise it",
-                RuntimeWarning,
-                stacklevel=4,
-            )
-        scores = np.array(
-            [
-                sum(w * neighbour_information(graph, labels) for w, graph in zip(weights, judges, strict=True))
-                for labels in labelings
-            ]
-        )
-        best = max(float(scores.max()), np.finfo(np.float64).tiny)
-        shares = np.exp((scores / best - 1) / _TEMPERATURE)
-        shares /= shares.sum()
-        members = [Member(*row) for row in zip(names, scores.tolist(), shares.tolist(), labelings, strict=True)]
-        return sorted(members, key=lambda member: -member.score), left_out
-
-    def _tell(self, stage: str, done: int, total: int) -> None:
+    def _notify(self, done: int, total: int, stage: str) -> None:
         if self.verbose:
             print(f"MultiViewClustering: {stage} ({done} of {total})")  # noqa: T201
         if self.progress is not None:
             self.progress(done, total, stage)
 
 
-Run = Callable[[SampleRandom, int], Iterator[tuple[str, NDArray[np.intp]]]]
-
-
-def _pipelines(graphs: NeighbourGraphs, given: sp.csr_array | None, n_clusters: int) -> Iterator[tuple[str, Run]]:
-    """Yield the pipelines by name, the most useful first."""
-    views = graphs.evidence.views
-    fused: list[tuple[str, Callable[[], sp.csr_array]]] = []
-    if given is not None:
-        fused.append(("given graph", lambda: given))
-    for k in graphs.sizes:
-        for kind in ("sum", "joint", "agreement"):
-            fused.append((f"{kind} graph, {k} neighbours", partial(graphs.fused, kind, k)))
-    for name, graph in fused:
-        yield name, _spectral(name, graph, views, n_clusters)
-    if views.n_samples <= _TENSOR_UP_TO:
-        name, graph = fused[0]
-        yield f"TSVDMVC, {name}", _tensor(name, graph, views, n_clusters)
-
-
-def _spectral(name: str, graph: Callable[[], sp.csr_array], views: Views, n_clusters: int) -> Run:
-    """Cluster the low frequencies of a graph: as many as clusters, and a few more that count by their eigenvalues."""
-
-    def run(random: SampleRandom, seed: int) -> Iterator[tuple[str, NDArray[np.intp]]]:
-        n = views.n_samples
-        most = min(n, int(_MORE_FREQUENCIES * n_clusters) + 1)
-        basis = GFT(n_components=most).fit(views, sample_graph=graph())
-        vectors = basis.eigenvectors_[:, :most]
-        yield f"{name}, {n_clusters} frequencies", cluster_embedding(vectors[:, :n_clusters], n_clusters, random)
-        smooth = np.maximum(1 - basis.eigenvalues_[:most], 0)
-        yield f"{name}, {most} frequencies", cluster_embedding(vectors * smooth**2, n_clusters, random)
-
-    return run
-
-
-def _tensor(name: str, graph: Callable[[], sp.csr_array], views: Views, n_clusters: int) -> Run:
-    def run(random: SampleRandom, seed: int) -> Iterator[tuple[str, NDArray[np.intp]]]:
-        model = TSVDMVC(n_clusters, basis=GFT(), random_state=seed)
-        yield f"TSVDMVC, {name}", model.fit(views, sample_graph=graph()).labels_
-
-    return run
-
-
-def _landmarks(evidence: Evidence, time_budget: float) -> int:
-    """Return how many samples can be compared with each other and with all others in the time, by a fixed rule."""
+def _landmark_count(evidence: Evidence, time_budget: float) -> int:
+    """Return how many samples can be compared with all others in time, by a rule that does not look at the clock."""
     n = evidence.views.n_samples
     widths = [part.shape[1] for part in evidence.parts]
-    pair = (len(widths) + 1) * _SECONDS_A_PAIR + 2 * sum(widths) * _SECONDS_A_PRODUCT
-    affordable = int(_NEIGHBOUR_SHARE * time_budget / (pair * n))
-    if n <= min(_MOST_LANDMARKS, affordable):
-        return n
+    seconds = n * ((len(widths) + 1) * _SECONDS_PER_PAIR + 2 * sum(widths) * _SECONDS_PER_PRODUCT)
+    affordable = int(_NEIGHBOUR_SHARE * time_budget / seconds)
     return min(n, max(_LEAST_LANDMARKS, min(_MOST_LANDMARKS, affordable)))
 
 
-def _with_followers(
-    evidence: Evidence, labels: NDArray[np.intp], embedding: NDArray[np.float64]
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return labels and embedding of all samples: those after the landmarks follow their nearest landmarks.
+def _extended(evidence: Evidence, labels: Any, embedding: Any) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return labels and embedding of all samples, given those of the landmarks, which come first.
 
-    Labels by votes, in each view and in all together; the embedding as the mean of the nearest in all together.
+    The nearest landmarks vote on the label, in each view and in the concatenated views; the latter also give the mean
+    of the embedding.
     """
     n, n_landmarks = evidence.views.n_samples, len(labels)
     clusters = one_hot(labels).toarray()
     votes = np.zeros((n - n_landmarks, clusters.shape[1]))
     means = np.empty((n - n_landmarks, embedding.shape[1]))
     searches = [([part], weight) for part, weight in zip(evidence.parts, evidence.weights, strict=True)]
-    searches.append((evidence.joint_parts(), float(len(evidence.parts))))
+    searches.append((evidence.joint_parts, float(len(evidence.parts))))
     for parts, weight in searches:
-        others = [part[:n_landmarks] for part in parts]
+        landmarks = [part[:n_landmarks] for part in parts]
         for rows in row_blocks(n - n_landmarks):
             block = [part[n_landmarks + rows.start : n_landmarks + rows.stop] for part in parts]
-            near = find_neighbours(block, min(_VOTES, n_landmarks), others)
-            sizes = np.diff(near.starts)[:, None]
-            votes[rows] += weight * np.add.reduceat(clusters[near.indices], near.starts[:-1]) / sizes
-            # The last search is that in all views together.
-            means[rows] = np.add.reduceat(embedding[near.indices], near.starts[:-1]) / sizes
+            links = find_neighbours(block, min(_VOTES, n_landmarks), landmarks).graph()
+            counts = np.diff(links.indptr)[:, None]
+            votes[rows] += weight * (links @ clusters) / counts
+            # The concatenated views come last, and overwrite the others.
+            means[rows] = links @ embedding / counts
     return np.concatenate([labels, np.argmax(votes, axis=1)]), np.concatenate([embedding, means])

@@ -1,31 +1,6 @@
 """What NumPy and PyTorch do differently, and what the machine allows. Internal; nothing here knows of clustering."""
 
-from ._checks import (
-    as_real_array,
-    as_slices,
-    available_memory,
-    check_finite,
-    check_memory,
-    check_out,
-    check_threshold,
-    plain_array,
-    random_seed,
-)
-from ._linalg import (
-    cholesky,
-    inner,
-    kth_smallest,
-    leading_eigenpairs,
-    matmul_into,
-    raise_to_zero,
-    smallest,
-    solve_lower,
-    sum_of_squares,
-    thin_qr,
-    two_smallest,
-    vectors_beside,
-)
-from ._namespace import (
+from .arrays import (
     Array,
     complex_dtype,
     contiguous,
@@ -41,10 +16,36 @@ from ._namespace import (
     real_view,
     torch_device,
 )
-from ._scratch import LAZY_BYTES, is_on_disk, scratch_array
-from ._sparse import SparseFactor, one_hot
-from ._threads import one_blas_thread, one_thread, parallel_ranges, run_ranges, thread_count
-from ._transforms import dct, idct, irfft, rfft
+from .checks import (
+    as_real_array,
+    as_slices,
+    available_memory,
+    check_finite,
+    check_memory,
+    check_out,
+    check_threshold,
+    plain_array,
+    random_seed,
+)
+from .linalg import (
+    SparseFactor,
+    cholesky,
+    inner,
+    kth_smallest,
+    leading_eigenpairs,
+    matmul_into,
+    one_hot,
+    raise_to_zero,
+    smallest,
+    solve_lower,
+    sum_of_squares,
+    thin_qr,
+    two_smallest,
+    vectors_beside,
+)
+from .scratch import LAZY_BYTES, is_on_disk, scratch_array
+from .threads import one_blas_thread, one_thread, parallel_ranges, run_ranges, thread_count
+from .transforms import dct, idct, irfft, rfft
 
 __all__ = [
     "LAZY_BYTES",

@@ -12,28 +12,33 @@ import scipy.sparse as sp
 from array_api_compat import device
 from numpy.typing import NDArray
 
-from ..backend import Array, SparseFactor, in_double, namespace, on_host, sum_of_squares
-from ..graphs import anchor_graph, view_anchors
+from ..backend.arrays import Array, in_double, namespace, on_host
+from ..backend.linalg import SparseFactor, sum_of_squares
+from ..graphs import anchor_graph, bkhk, bkhk_of_rows
 from ..rows import InMemory, RowArrays, Rows, row_blocks, row_work
 from ..views import Views, as_views, probes_of
 from ..views._views import ProbeDraws
-from ._base import ConvertedMatrix
-from ._graph import DataBasis
-from ._spectrum import settle
+from ._base import ConvertedMatrix, DataBasis, settle
 
 # Squared singular values below this are rounding: their left vectors would be noise.
 _ZERO = 1e-10
 
 
+def view_anchors(views: Views, which: list[int], depth: int) -> list[Array]:
+    """Return 2^depth BKHK anchors of some of the views side by side, wherever their rows are."""
+    views.hold_ties()
+    if isinstance(views.rows, InMemory) and not views.on_disk:
+        return bkhk([views.arrays[v] for v in which], depth, views.rows["ties"])
+    return list(bkhk_of_rows(views.rows, which, depth))
+
+
 class AGFT(DataBasis):
     """Anchor graph Fourier transform: the low frequencies of a graph from samples to anchors.
 
-    The basis has k_a columns instead of n; what a tensor has outside their span comes back as zero. It is never
-    formed: with a sparse n × k_a graph of k entries a row, a transform costs O(n·k) instead of O(n·k_a) for
-    each column of the tensor.
-
-    Memory: 12 n·k bytes for the graph and 16 k_a² for the spectrum; a transform of n rows of p numbers adds
-    32 blocks of k_a × p, or one for each 16 384 rows.
+    With S (n × k_a) the sparse graph from samples to their k nearest anchors and Ŝ = D^{-1/2} S Δ^{-1/2} = U Σ Vᵀ, the
+    transform is Uᵀ. The basis has k_a columns instead of n; what a tensor has outside their span comes back as zero. U
+    is never formed: through U = Ŝ V Σ^{-1} a transform of p columns costs O(n k p + k_a² p) time and O(n k) memory. Use
+    it for more than a few thousand samples.
 
     Parameters
     ----------
@@ -48,7 +53,7 @@ class AGFT(DataBasis):
     n_anchors_ : int
         Number of anchors.
     anchors_ : list of arrays of shape (n_anchors_, n_features_v)
-        The anchors, one array a view.
+        The anchors, one array per view.
     anchor_graph_ : csr_array of shape (n_samples, n_anchors_)
         Weights from samples to anchors, in the order of the samples that `forward` takes.
     singular_values_ : ndarray of shape (K,)
@@ -193,7 +198,7 @@ class AGFT(DataBasis):
 
     def _forward(self, tensor: Array, out: Array | None) -> Array:
         if not hasattr(self, "_normalised"):
-            raise ValueError("this AGFT was fitted to samples on a cluster, where its graph is gone: fit one in memory")
+            raise ValueError("this AGFT was fitted to samples on a cluster, where its graph stayed: fit one in memory")
         xp = namespace(tensor)
         columns = xp.reshape(tensor, (tensor.shape[0], -1))
         at_anchors = self._normalised.transpose_times(columns)
@@ -205,7 +210,7 @@ class AGFT(DataBasis):
 
     def _inverse(self, slices: Array, out: Array | None) -> Array:
         if not hasattr(self, "_normalised"):
-            raise ValueError("this AGFT was fitted to samples on a cluster, where its graph is gone: fit one in memory")
+            raise ValueError("this AGFT was fitted to samples on a cluster, where its graph stayed: fit one in memory")
         xp = namespace(slices)
         shape = (self.mode_length_, *slices.shape[1:])
         if out is None:

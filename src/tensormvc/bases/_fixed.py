@@ -1,4 +1,4 @@
-"""The transforms that do not look at the data: their order of the samples is the order they are given."""
+"""Transforms that are fixed in advance: they do not look at the data, and the order of the samples is their order."""
 
 from __future__ import annotations
 
@@ -11,64 +11,28 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .. import backend
-from ..backend import Array, as_real_array, as_slices, check_memory, check_out, random_seed
-from ..views import Views, view_sizes_of
-from ._base import Basis, ConvertedMatrix, SampleModeBasis, apply_matrix, written
+from ..backend.arrays import Array
+from ._base import ConvertedMatrix, FixedBasis, SampleModeBasis, apply_matrix, written
 
 
-def _sizes(views: Any) -> tuple[int, int]:
-    """Return (n_samples, n_views) of a tensor ``(n, d, m)``, or of what `Views` are made of."""
-    if isinstance(views, Views):
-        return views.n_samples, views.n_views
-    if len(getattr(views, "shape", ())) == 3 and 0 not in views.shape:
-        return views.shape[0], views.shape[2]
-    return view_sizes_of(views)
-
-
-def _half_spectrum_weights(length: int) -> NDArray[np.float64]:
-    """Weights of the ⌊n/2⌋+1 slices of a real DFT: 2 for each that stands for its conjugate too."""
-    weights = np.full(length // 2 + 1, 2.0)
-    weights[0] = 1.0
-    if length % 2 == 0:
-        weights[-1] = 1.0
-    return weights
-
-
-class _FixedBasis(SampleModeBasis):
-    """A transform along the samples that needs to know nothing but how many there are."""
-
-    def fit(
-        self, views: Any, *, n_clusters: int | None = None, random_state: Any = None, sample_graph: Any = None
-    ) -> Self:
-        """Read the number of samples; nothing else of the data matters.
-
-        Parameters
-        ----------
-        views : list of arrays (n_samples, n_features), or one tensor (n_samples, d, m)
-            Only the sizes are used.
-        n_clusters, random_state, sample_graph : ignored
-            Present for the common signature of all bases.
-
-        Returns
-        -------
-        self
-        """
-        n_samples, _ = _sizes(views)
-        self.slice_weights_ = np.ones(n_samples)
-        self.mode_length_ = n_samples
-        return self
-
-
-class FFT(_FixedBasis):
+class FFT(FixedBasis, SampleModeBasis):
     """Discrete Fourier transform along the samples, as the published tensor methods use it.
 
-    It treats the samples as one period of a signal, so its result depends on their order. The forward
-    transform is not normalised, the inverse carries 1/n; of a real tensor only ⌊n/2⌋+1 slices are kept.
+    Z̄_k = Σ_j e^{−2πi·jk/n} Z_j and Z_j = (1/n) Σ_k e^{2πi·jk/n} Z̄_k, where Z_j is the d × m slice of sample j. Of a
+    real tensor only the ⌊n/2⌋ + 1 slices with k ≤ n/2 are kept; the others are their conjugates.
+
+    The result depends on the order of the samples: the transform reads row j as the j-th point of a periodic signal, so
+    that a low frequency is what changes slowly from row to row. Rows sorted by class make a smooth signal and the same
+    rows shuffled make noise, so that shrinking the slices keeps the clusters of the first and loses those of the
+    second. Only shifting the rows in a circle, or reversing them, leaves the singular values of the slices as they are.
+    Use it to compare with published results; `GFT` and `AGFT` take their frequencies from the data instead.
+
+    Time O(n log n · d · m) per transform.
 
     Attributes
     ----------
     slice_weights_ : ndarray of shape (n_samples // 2 + 1,)
-        2 for a slice that stands for its conjugate too, else 1.
+        2 for a slice that stands for its conjugate too, otherwise 1.
     mode_length_ : int
         Number of samples.
 
@@ -86,14 +50,6 @@ class FFT(_FixedBasis):
 
     _complex_slices = True
 
-    def fit(
-        self, views: Any, *, n_clusters: int | None = None, random_state: Any = None, sample_graph: Any = None
-    ) -> Self:
-        """Read the number of samples; see the base class."""
-        super().fit(views)
-        self.slice_weights_ = _half_spectrum_weights(self.mode_length_)
-        return self
-
     def _forward(self, tensor: Array, out: Array | None) -> Array:
         return backend.rfft(tensor, out)
 
@@ -101,15 +57,21 @@ class FFT(_FixedBasis):
         return backend.irfft(slices, self.mode_length_, out)
 
 
-class ViewFFT(Basis):
-    """Discrete Fourier transform along the views: a few large slices, each samples × features.
+class ViewFFT(FixedBasis):
+    """Discrete Fourier transform along the views.
 
-    It does not depend on the order of the samples, but on that of the views.
+    X̄_k = Σ_v e^{−2πi·vk/m} X_v, where X_v is the n × d slice of view v; of the m slices the ⌊m/2⌋ + 1 with k ≤ m/2 are
+    kept, the others are their conjugates. The low-rank structure is thus looked for in a few large matrices of samples
+    by features instead of many small ones of features by views.
+
+    The result does not depend on the order of the samples, but on that of the views, and each slice has up to min(n, d)
+    singular values. Time O(m log m · n · d) per transform. Use it to compare with methods that transform along the
+    views.
 
     Attributes
     ----------
     slice_weights_ : ndarray of shape (n_views // 2 + 1,)
-        2 for a slice that stands for its conjugate too, else 1.
+        2 for a slice that stands for its conjugate too, otherwise 1.
     mode_length_ : int
         Number of views.
 
@@ -122,30 +84,13 @@ class ViewFFT(Basis):
     (2, 5, 4)
     """
 
-    def fit(
-        self, views: Any, *, n_clusters: int | None = None, random_state: Any = None, sample_graph: Any = None
-    ) -> Self:
-        """Read the number of views; nothing else of the data matters.
-
-        Parameters
-        ----------
-        views : list of arrays (n_samples, n_features), or one tensor (n_samples, d, m)
-            Only the sizes are used.
-        n_clusters, random_state, sample_graph : ignored
-            Present for the common signature of all bases.
-
-        Returns
-        -------
-        self
-        """
-        _, self.mode_length_ = _sizes(views)
-        self.slice_weights_ = _half_spectrum_weights(self.mode_length_)
-        return self
+    _along_views = True
+    _complex_slices = True
 
     def forward(self, tensor: Array, *, out: Array | None = None) -> Array:
         """Transform a real tensor (n, d, m) into its slices (m // 2 + 1, n, d)."""
         check_is_fitted(self, "mode_length_")
-        tensor = as_real_array(tensor, "tensor", 3)
+        tensor = backend.as_real_array(tensor, "tensor", 3)
         self._check_mode(tensor, self.mode_length_, 2, "tensor")
         views_first = backend.namespace(tensor).permute_dims(tensor, (2, 0, 1))
         shape = (len(self.slice_weights_), *tensor.shape[:2])
@@ -154,19 +99,23 @@ class ViewFFT(Basis):
     def inverse(self, slices: Array, *, out: Array | None = None) -> Array:
         """Transform slices (m // 2 + 1, n, d) back into a real tensor (n, d, m)."""
         check_is_fitted(self, "mode_length_")
-        slices = as_slices(slices, complex_allowed=True)
+        slices = backend.as_slices(slices, complex_allowed=True)
         self._check_mode(slices, len(self.slice_weights_), 0, "slices")
         xp = backend.namespace(slices)
         tensor = xp.permute_dims(backend.irfft(slices, self.mode_length_), (1, 2, 0))
         if out is None:
             return backend.contiguous(tensor)
-        check_out(out, tuple(tensor.shape), tensor.dtype)
+        backend.check_out(out, tuple(tensor.shape), tensor.dtype)
         out[...] = tensor
         return out
 
 
-class DCT(_FixedBasis):
-    """Orthonormal cosine transform (DCT-II) along the samples.
+class DCT(FixedBasis, SampleModeBasis):
+    """Orthonormal discrete cosine transform (DCT-II) along the samples.
+
+    Z̄_k = c_k Σ_i cos(π(2i + 1)k / 2n) Z_i with c_0 = √(1/n) and c_k = √(2/n) for k > 0, where Z_i is the d × m slice
+    of sample i. Like `FFT` it depends on the order of the samples, but its slices are real and it does not treat the
+    last sample as a neighbour of the first. Time O(n log n · d · m) per transform.
 
     Attributes
     ----------
@@ -190,12 +139,13 @@ class DCT(_FixedBasis):
         return backend.idct(slices, out)
 
 
-class Haar(_FixedBasis):
-    """Orthonormal Haar wavelets along the samples, for every length.
+class Haar(FixedBasis, SampleModeBasis):
+    """Orthonormal Haar wavelet transform along the samples, for any number of them.
 
-    A level turns neighbours into their scaled sum and difference; the sums go on to the next level, and so
-    does, unchanged, the last coefficient of an odd length. The slices hold the last sum, then the
-    differences from the coarsest level to the finest.
+    Each level replaces neighbouring slices a and b by (a + b)/√2 and (a − b)/√2; the sums, and the last slice of an odd
+    number unchanged, go on to the next level. The result holds the last sum, then the differences from the coarsest
+    level to the finest. It depends on the order of the samples, as `FFT` does, but a coefficient only sees a run of
+    neighbouring rows. Time O(n · d · m) per transform.
 
     Attributes
     ----------
@@ -249,21 +199,21 @@ class Haar(_FixedBasis):
         return out
 
 
-class RandomOrthogonal(_FixedBasis):
-    """A random orthogonal transform along the samples: the control that every basis must beat.
+class RandomOrthogonal(FixedBasis, SampleModeBasis):
+    """Random orthogonal transform along the samples: the control that a useful basis must beat.
 
-    The orthogonal factor of a Gaussian matrix, with the signs that make it uniformly distributed. It holds
-    one n × n matrix of float64 (8 n² bytes).
+    Z̄ = QZ, with Q drawn uniformly from the orthogonal n × n matrices (the orthogonal factor of a Gaussian matrix). It
+    spreads every structure over all slices. Time O(n² · d · m) per transform and O(n³) to draw Q, memory O(n²).
 
     Parameters
     ----------
     random_state : int, RandomState instance or None, default=None
-        Seed of the matrix; the one given to `fit` is used if this is None.
+        Seed of Q; with None the seed given to `fit` is used.
 
     Attributes
     ----------
     matrix_ : ndarray of shape (n_samples, n_samples)
-        The orthogonal matrix that `forward` multiplies with.
+        Q.
     slice_weights_ : ndarray of shape (n_samples,)
         All 1: the slices are real.
     mode_length_ : int
@@ -283,12 +233,12 @@ class RandomOrthogonal(_FixedBasis):
     def fit(
         self, views: Any, *, n_clusters: int | None = None, random_state: Any = None, sample_graph: Any = None
     ) -> Self:
-        """Draw the matrix for as many samples as there are; see the base class."""
+        """Draw the orthogonal matrix for the number of samples; the parameters are those of the other bases."""
         super().fit(views)
         n = self.mode_length_
-        check_memory(3 * 8 * n * n, f"a random orthogonal transform of {n} samples", 'use basis="agft"')
+        backend.check_memory(3 * 8 * n * n, f"a random orthogonal transform of {n} samples", 'use basis="agft"')
         seed = random_state if self.random_state is None else self.random_state
-        rng = np.random.RandomState(random_seed(seed))
+        rng = np.random.RandomState(backend.random_seed(seed))
         q, r = np.linalg.qr(rng.standard_normal((n, n)))
         self.matrix_: NDArray[np.float64] = (q * np.where(np.diag(r) < 0, -1.0, 1.0)).T
         self._converted = ConvertedMatrix(self.matrix_)

@@ -1,4 +1,4 @@
-"""The benchmark: plans, runs that can be interrupted, and reports beside the paper's figures."""
+"""Reproduce the tables of the paper: benchmark plans, resumable runs, and reports that compare the figures."""
 
 from ._plan import Plan, load_plan
 from ._report import write_bench_report

@@ -1,10 +1,8 @@
-"""The data sets of a plan: found, loaded, sorted by class, and known by their contents."""
-
-from __future__ import annotations
+"""The data sets of a plan: found by name, loaded, sorted by class, and identified by a hash of their contents."""
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,32 +11,28 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import datasets
+from ..backend.arrays import is_sparse
 from ..datasets._shuffle import take_samples
 from ._plan import PlannedData
 
-_ENDINGS = (".mat", ".npz", ".h5mu", ".h5ad", ".h5", ".csv", ".parquet", "")
-# Data sets that end so have the samples of the paper's, and features of our own.
+_EXTENSIONS = (".mat", ".npz", ".h5mu", ".h5ad", ".h5", ".csv", ".parquet", "")
+# Data sets with the samples of the paper, but with features that we recomputed.
 OWN_FEATURES = "_recomputed"
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the report tells of a data set."""
+    """What the report states about a data set."""
 
     digest: str
     n_samples: int
     n_clusters: int
-    n_features: tuple[int, ...]
-
-    @classmethod
-    def from_json(cls, read: Mapping[str, Any]) -> Facts:
-        """Return the facts of a record."""
-        return cls(read["digest"], read["n_samples"], read["n_clusters"], tuple(read["n_features"]))
+    n_features: Sequence[int]
 
 
 @dataclass(frozen=True)
 class Data:
-    """A data set in memory, sorted by class: a shuffle rate of 0 means that."""
+    """A data set in memory, sorted by class, which is the order at shuffle rate 0."""
 
     views: list[Any]
     y: Any
@@ -46,20 +40,20 @@ class Data:
 
 
 def default_folder() -> Path:
-    """Return the folder that the environment names, or the one beside the project."""
-    shared = os.environ.get("TENSORMVC_SHARED")
-    return (Path(shared) if shared else Path("..") / "shared") / "data"
+    """Return ``data`` in the folder that TENSORMVC_SHARED names, or in ``../shared``."""
+    return Path(os.environ.get("TENSORMVC_SHARED") or "../shared") / "data"
 
 
-def load(planned: PlannedData, folder: Path | None) -> Data:
-    """Load a data set; the digits are embedded, the others in the folder under their names."""
+def load(planned: PlannedData, folder: str | Path | None) -> Data:
+    """Load the embedded digits, or a file of the name of the data set from the folder."""
     if planned.name == "digits":
         views, y = datasets.load_digits_views(planned.n_samples)
     else:
-        loaded = datasets.load_dataset(_find(planned.name, default_folder() if folder is None else folder), lazy=False)
-        if loaded.y is None:
-            raise datasets.DataError(f"{planned.name} has no classes to measure results with")
-        views, y = list(loaded.views.values()), loaded.y
+        path = _find(planned.name, default_folder() if folder is None else Path(folder))
+        dataset = datasets.load_dataset(path, lazy=False)
+        if dataset.y is None:
+            raise datasets.DataError(f"{planned.name} has no classes, which the benchmark compares the clusters with")
+        views, y = list(dataset.views.values()), dataset.y
     order = np.argsort(y, kind="stable")
     views, y = take_samples(views, order), np.asarray(y)[order]
     facts = Facts(_digest(views, y), len(y), len(np.unique(y)), tuple(int(view.shape[1]) for view in views))
@@ -67,12 +61,12 @@ def load(planned: PlannedData, folder: Path | None) -> Data:
 
 
 def _find(name: str, folder: Path) -> Path:
-    for ending in _ENDINGS:
-        if (path := folder / f"{name}{ending}").exists():
+    for extension in _EXTENSIONS:
+        if (path := folder / f"{name}{extension}").exists():
             return path
     raise datasets.DataError(
-        f"there is no data set {name} in {folder}: name the folder with --data, or one with a folder data in it in "
-        "TENSORMVC_SHARED"
+        f"there is no data set {name} in {folder}: pass the folder that holds it as --data, or set TENSORMVC_SHARED to "
+        "the parent of a folder named data"
     )
 
 
@@ -81,7 +75,7 @@ def _digest(views: list[Any], y: Any) -> str:
     digest = hashlib.sha256()
     for part in [*views, np.unique(y, return_inverse=True)[1]]:
         arrays = [part]
-        if hasattr(part, "toarray"):
+        if is_sparse(part):
             rows = sp.csr_array(part)
             rows.sum_duplicates()
             arrays = [rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)]

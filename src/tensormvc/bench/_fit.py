@@ -1,12 +1,9 @@
-"""One fit of the benchmark: from its description to what is stored about it."""
-
-from __future__ import annotations
+"""One fit of the benchmark: from its description to the outcome that is stored."""
 
 import os
 import platform
 import time
 import warnings
-from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -14,15 +11,15 @@ import tensormvc as tm
 
 from ._cells import Job
 from ._data import Data
-from ._methods import BASELINES, METHODS, TRANSFORMS, timed
+from ._methods import BASELINES, METHODS, find_transform, timed
 from ._store import Outcome
 
-_PROGRAMS = ("tensormvc", "numpy", "scipy", "scikit-learn")
+_PACKAGES = ("tensormvc", "numpy", "scipy", "scikit-learn")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def evaluate(job: Job, data: Data) -> Outcome:
-    """Return how the fit ends; an error is one way to end."""
+    """Run a fit and return its outcome; an exception is an outcome, too."""
     described = job.description
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -32,59 +29,47 @@ def evaluate(job: Job, data: Data) -> Outcome:
                 data.views, data.y, described["rate"], random_state=described["permutation"]
             )
             cluster = _baseline if "baseline" in described else _tensor_method
-            labels, about, seconds = cluster(job, views, y, data.facts.n_clusters)
-            found = tm.metrics.clustering_report(y, labels)
+            labels, record = cluster(job, views, y, data.facts.n_clusters)
+            metrics = tm.metrics.clustering_report(y, labels)
         except Exception as error:
-            return Outcome(None, time.perf_counter() - start, error=f"{type(error).__name__}: {error}")
+            seconds, text = time.perf_counter() - start, f"{type(error).__name__}: {error}"
+            return Outcome(None, seconds, error=text, environment=environment())
     texts = tuple(dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in caught))
-    return Outcome(found, seconds, warnings=texts, **about)
+    return Outcome(metrics, warnings=texts, environment=environment(), **record)
 
 
-_Clustered = tuple[Any, dict[str, Any], float]
-
-
-def _tensor_method(job: Job, views: list[Any], y: Any, n_clusters: int) -> _Clustered:
+def _tensor_method(job: Job, views: list[Any], y: Any, n_clusters: int) -> tuple[Any, dict[str, Any]]:
     described = job.description
-    transform = TRANSFORMS[described["basis"]]
-    estimator = METHODS[job.method].make(
-        n_clusters,
-        timed(transform.make(**described["basis_parameters"])),
-        described["seed"],
-        described["parameters"],
-    )
-    # The oracle is handed over here and nowhere else; reports mark what it touched.
+    transform = find_transform(described["basis"])
+    basis = timed(transform.make(**described["basis_parameters"]))
+    estimator = METHODS[job.method].make(n_clusters, basis, described["seed"], described["parameters"])
+    # The only place where labels reach a fit; reports mark every cell that this touches.
     graph = {"sample_graph": tm.ideal_graph(y)} if transform.uses_labels else {}
-    seconds = _seconds_of(lambda: estimator.fit(views, **graph))
-    about = {
+    start = time.perf_counter()
+    estimator.fit(views, **graph)
+    return estimator.labels_, {
+        "seconds": time.perf_counter() - start,
         "transform_seconds": estimator.basis_.fit_seconds_,
         "n_iter": estimator.n_iter_,
         "converged": estimator.converged_,
     }
-    return estimator.labels_, about, seconds
 
 
-def _baseline(job: Job, views: list[Any], y: Any, n_clusters: int) -> _Clustered:
-    described, labels = job.description, []
-    baseline = BASELINES[described["baseline"]]
-    seconds = _seconds_of(
-        lambda: labels.append(baseline.cluster(views, n_clusters, described["seed"], **described["parameters"]))
-    )
-    return labels[0], {}, seconds
-
-
-def _seconds_of(work: Callable[[], Any]) -> float:
+def _baseline(job: Job, views: list[Any], y: Any, n_clusters: int) -> tuple[Any, dict[str, Any]]:
+    described = job.description
     start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    cluster = BASELINES[described["baseline"]].cluster
+    labels = cluster(views, n_clusters, described["seed"], **described["parameters"])
+    return labels, {"seconds": time.perf_counter() - start}
 
 
-def environment() -> Mapping[str, Any]:
-    """Return what times depend on, for the report."""
+def environment() -> dict[str, Any]:
+    """Return what the timings depend on, for the report."""
     return {
         "python": platform.python_version(),
         "system": platform.system(),
         "architecture": platform.machine(),
         "processors": os.cpu_count(),
         "threads": {name: os.environ[name] for name in THREADS if name in os.environ},
-        **{name: version(name) for name in _PROGRAMS},
+        **{name: version(name) for name in _PACKAGES},
     }

@@ -1,13 +1,14 @@
-"""What a plan can name: methods, transforms and baselines, each with the number that its results are filed under.
+"""The methods, transforms and baselines that a plan can name.
 
-Raise a revision when a change of the code changes what comes out: results of the old one are then computed anew.
+Every entry has a revision, which is part of the key of its results. Raise it when a change to the code changes the
+labels: results of the old revision are then no longer used, and the next run computes new ones.
 """
 
-from __future__ import annotations
-
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,93 +19,109 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 import tensormvc as tm
 
+from ..backend.arrays import is_sparse
+from ..bases import make_basis
 from ..penalties import make_penalty
 
-# Parameters of the estimators that the protocol sets, or that change no result.
+# Parameters that the protocol sets, or that do not change the labels.
 _NOT_IN_PLANS = {"n_clusters", "basis", "view_sizes", "random_state", "verbose", "callback", "keep", "device"}
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method of the paper: the name of its estimator, and its revision."""
+    """A method of the paper, by the name of its estimator."""
 
     estimator: str
-    revision: int
+    revision: int = 1
 
     def defaults(self) -> dict[str, Any]:
-        """Return all parameters that a plan may set, with their defaults."""
+        """Return the parameters that a plan may set, with their default values."""
         parameters = getattr(tm, self.estimator)().get_params(deep=False)
         return {name: value for name, value in parameters.items() if name not in _NOT_IN_PLANS}
 
     def make(self, n_clusters: int, basis: Any, seed: int, parameters: Mapping[str, Any]) -> Any:
-        """Return the estimator."""
-        made = dict(parameters)
-        if isinstance(made.get("penalty"), Mapping):
-            made["penalty"] = _penalty(made["penalty"])
-        return getattr(tm, self.estimator)(n_clusters, basis=basis, random_state=seed, **made)
+        """Return the estimator; a penalty may be a table of its name and parameters."""
+        parameters = dict(parameters)
+        if isinstance(penalty := parameters.get("penalty"), Mapping):
+            values = {name: value for name, value in penalty.items() if name != "name"}
+            parameters["penalty"] = type(make_penalty(penalty.get("name", "")))(**values)
+        return getattr(tm, self.estimator)(n_clusters, basis=basis, random_state=seed, **parameters)
 
     def check(self, parameters: Mapping[str, Any]) -> None:
-        """Raise a ValueError or TypeError for values that the estimator would refuse."""
-        made = self.make(2, "fft", 0, {k: 1 if k == "n_latent" else v for k, v in parameters.items()})
-        made._validate_params()
-        if hasattr(made, "penalty"):
-            make_penalty(made.penalty)
+        """Raise a ValueError or TypeError if the estimator would reject the values."""
+        estimator = self.make(2, "fft", 0, resolved(parameters, n_clusters=1))
+        estimator._validate_params()
+        if hasattr(estimator, "penalty"):
+            make_penalty(estimator.penalty)
 
 
-def _penalty(described: Mapping[str, Any]) -> Any:
-    parameters = {name: value for name, value in described.items() if name != "name"}
-    return type(make_penalty(described.get("name", "")))(**parameters)
+def resolved(parameters: Mapping[str, Any], n_clusters: int) -> dict[str, Any]:
+    """Return the parameters with multiples of the number of clusters ("4c") as numbers.
+
+    Examples
+    --------
+    >>> resolved({"n_latent": "4c", "alpha": 0.1}, n_clusters=7)
+    {'n_latent': 28, 'alpha': 0.1}
+    """
+    latent = parameters.get("n_latent")
+    if not isinstance(latent, str):
+        return dict(parameters)
+    if not re.fullmatch(r"[1-9][0-9]*c", latent):
+        raise ValueError(f'{latent!r} is neither an integer nor a multiple of the number of clusters such as "4c"')
+    return {**parameters, "n_latent": int(latent[:-1]) * n_clusters}
 
 
 METHODS = {
-    "t-SVD-MVC": Method("TSVDMVC", 1),
-    "TLSpNM": Method("TLSpNM", 1),
-    "ASR-ETR": Method("ASRETR", 1),
-    "ESTMC": Method("ESTMC", 1),
+    "t-SVD-MVC": Method("TSVDMVC"),
+    "TLSpNM": Method("TLSpNM"),
+    "ASR-ETR": Method("ASRETR"),
+    "ESTMC": Method("ESTMC"),
     "TLRLF4MVC": Method("TLRLF4MVC", 2),
 }
 
 
 @dataclass(frozen=True)
 class Transform:
-    """A basis: how it is made of its parameters, their defaults, and its revision."""
+    """A basis: its name in the tables, how to make it, and the parameters that a plan may set."""
 
+    title: str
     make: Callable[..., Any]
     defaults: Mapping[str, Any]
-    revision: int
     uses_labels: bool = False
+    revision: int = 1
 
 
-_KNN = {"n_neighbors": 10}
+def _gft(title: str, graph: Callable[..., Any]) -> Transform:
+    return Transform(
+        title, lambda n_neighbors: tm.GFT(graph(n_neighbors=n_neighbors)), {"n_neighbors": graph().n_neighbors}
+    )
+
+
+# The names of the paper's tables; Random and GFT(SumG) are ours.
 TRANSFORMS = {
-    "fft": Transform(tm.FFT, {}, 1),
-    "fft-view": Transform(tm.ViewFFT, {}, 1),
-    "dct": Transform(tm.DCT, {}, 1),
-    "haar": Transform(tm.Haar, {}, 1),
-    "random": Transform(tm.RandomOrthogonal, {}, 1),
-    "gft-sim": Transform(lambda n_neighbors: tm.GFT(tm.SimGraph(n_neighbors=n_neighbors)), _KNN, 1),
-    "gft-sum": Transform(lambda n_neighbors: tm.GFT(tm.SumGraph(n_neighbors=n_neighbors)), _KNN, 1),
-    "gft-gmc": Transform(lambda n_neighbors: tm.GFT(tm.GMCGraph(n_neighbors=n_neighbors)), {"n_neighbors": 15}, 1),
-    "agft": Transform(tm.AGFT, {"n_anchors": "auto", "n_neighbors": 10}, 1),
-    "gft-ideal": Transform(tm.GFT, {}, 1, uses_labels=True),
+    "fft": Transform("FFT", tm.FFT, {}),
+    "fft-view": Transform("FFT(view mode)", tm.ViewFFT, {}),
+    "dct": Transform("DCT", tm.DCT, {}),
+    "haar": Transform("Wavelet", tm.Haar, {}),
+    "random": Transform("Random", tm.RandomOrthogonal, {}),
+    "gft-sim": _gft("GFT(SimG)", tm.SimGraph),
+    "gft-sum": _gft("GFT(SumG)", tm.SumGraph),
+    "gft-gmc": _gft("GFT(GMC)", tm.GMCGraph),
+    "gft-ideal": Transform("GFT(Ideal)", tm.GFT, {}, uses_labels=True),
+    "agft": Transform("AGFT", tm.AGFT, tm.AGFT().get_params()),
 }
-# The paper's names, and one of ours in their manner.
-TRANSFORM_NAMES = {
-    "FFT": "fft",
-    "FFT(view mode)": "fft-view",
-    "DCT": "dct",
-    "Wavelet": "haar",
-    "Random": "random",
-    "GFT(SimG)": "gft-sim",
-    "GFT(SumG)": "gft-sum",
-    "GFT(GMC)": "gft-gmc",
-    "GFT(Ideal)": "gft-ideal",
-    "AGFT": "agft",
-}
+TRANSFORM_NAMES = {transform.title: basis for basis, transform in TRANSFORMS.items()}
+
+
+def find_transform(basis: str) -> Transform:
+    """Return a transform by the name of its basis; a registered basis needs no entry above unless it has parameters."""
+    if basis not in TRANSFORMS:
+        make_basis(basis)
+    return TRANSFORMS.get(basis, Transform(basis, partial(make_basis, basis), {}))
 
 
 def timed(basis: Any) -> Any:
-    """Return the same basis, which notes in ``fit_seconds_`` how long its fit took."""
+    """Return a copy of the basis that records in ``fit_seconds_`` how long its fit took."""
     kind = type(basis)
 
     class Timed(kind):  # type: ignore[misc, valid-type]
@@ -115,72 +132,57 @@ def timed(basis: Any) -> Any:
             finally:
                 self.fit_seconds_ = time.perf_counter() - start
 
-    parameters = clone(basis).get_params(deep=False)
-    # Parameters belong to the class that declares them.
+    # scikit-learn reads the parameters from the signature of the class's own constructor.
     Timed.__init__ = kind.__init__  # type: ignore[method-assign]
     Timed.__name__ = kind.__name__
-    return Timed(**parameters)
-
-
-def _concatenated_l2(views: list[Any]) -> Any:
-    return _side_by_side([normalize(view) for view in views])
-
-
-def _concatenated_z(views: list[Any]) -> Any:
-    return _side_by_side([StandardScaler().fit_transform(_dense(view)) for view in views])
-
-
-def _side_by_side(views: list[Any]) -> Any:
-    return np.hstack([_dense(view) for view in views])
+    return Timed(**clone(basis).get_params(deep=False))
 
 
 def _dense(view: Any) -> Any:
-    return np.asarray(view.toarray() if hasattr(view, "toarray") else view, dtype=np.float64)
+    return np.asarray(view.toarray() if is_sparse(view) else view, dtype=np.float64)
 
 
-def _kmeans(points: Any, n_clusters: int, seed: int) -> Any:
+def _unit_length(view: Any) -> Any:
+    return _dense(normalize(view))
+
+
+def _z_scored(view: Any) -> Any:
+    return StandardScaler().fit_transform(_dense(view))
+
+
+def _kmeans(views: list[Any], n_clusters: int, seed: int, *, scale: Callable[[Any], Any] = _unit_length) -> Any:
+    """Cluster the concatenated views, each scaled on its own."""
+    points = np.hstack([scale(view) for view in views])
     return KMeans(n_clusters, n_init=10, random_state=seed).fit_predict(points)
 
 
-def _spectral(graph: Any, n_clusters: int, seed: int) -> Any:
-    spectral = SpectralClustering(n_clusters, affinity="precomputed", random_state=seed)
-    return spectral.fit_predict(sp.csr_matrix(graph))
-
-
-def _graph_alone(graph: Any) -> Callable[[list[Any], int, int], Any]:
-    def cluster(views: list[Any], n_clusters: int, seed: int) -> Any:
-        return _spectral(clone(graph).fit(views, n_clusters=n_clusters).graph_, n_clusters, seed)
-
-    return cluster
+def _spectral(views: list[Any], n_clusters: int, seed: int, *, graph: Any) -> Any:
+    """Cluster the graph of the views, without a tensor."""
+    affinity = sp.csr_matrix(clone(graph).fit(views, n_clusters=n_clusters).graph_)
+    return SpectralClustering(n_clusters, affinity="precomputed", random_state=seed).fit_predict(affinity)
 
 
 def _single_view(views: list[Any], n_clusters: int, seed: int, *, view: int, by: str) -> Any:
-    chosen = views[view]
-    if by == "k-means":
-        return _kmeans(_concatenated_l2([chosen]), n_clusters, seed)
-    return _spectral(tm.SimGraph().fit([chosen]).graph_, n_clusters, seed)
+    cluster = _kmeans if by == "k-means" else partial(_spectral, graph=tm.SimGraph())
+    return cluster([views[view]], n_clusters, seed)
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A clusterer without a tensor: a function of views, number of clusters and seed."""
+    """A clustering method without a tensor: a function of the views, the number of clusters and the seed."""
 
     title: str
     cluster: Callable[..., Any]
-    revision: int
-    # The best view is known to those who know the classes.
+    # Whether it runs on each view, and the labels decide which view is reported.
     every_view: bool = False
+    revision: int = 1
 
 
 BASELINES = {
-    "kmeans-l2": Baseline(
-        "k-means, unit-length views side by side", lambda v, c, seed: _kmeans(_concatenated_l2(v), c, seed), 1
-    ),
-    "kmeans-z": Baseline(
-        "k-means, z-scored views side by side", lambda v, c, seed: _kmeans(_concatenated_z(v), c, seed), 1
-    ),
-    "spectral-sim": Baseline("spectral clustering, SimG alone", _graph_alone(tm.SimGraph()), 1),
-    "spectral-sum": Baseline("spectral clustering, SumG alone", _graph_alone(tm.SumGraph()), 1),
-    "spectral-gmc": Baseline("spectral clustering, GMC graph alone", _graph_alone(tm.GMCGraph()), 1),
-    "best-view": Baseline("best single view", _single_view, 1, every_view=True),
+    "kmeans-l2": Baseline("k-means, unit-length views side by side", _kmeans),
+    "kmeans-z": Baseline("k-means, z-scored views side by side", partial(_kmeans, scale=_z_scored)),
+    "spectral-sim": Baseline("spectral clustering, SimG alone", partial(_spectral, graph=tm.SimGraph())),
+    "spectral-sum": Baseline("spectral clustering, SumG alone", partial(_spectral, graph=tm.SumGraph())),
+    "spectral-gmc": Baseline("spectral clustering, GMC graph alone", partial(_spectral, graph=tm.GMCGraph())),
+    "best-view": Baseline("best single view", _single_view, every_view=True),
 }

@@ -1,399 +1,273 @@
-"""The page about a file of results."""
-
-from __future__ import annotations
+"""The HTML report on a results file."""
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
+from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..report._page import Html, Section, bullets, callout, code, element, facts, join, page, paragraph, table
-from ._export import FAR_BELOW, grid_in_words, number, remarks
+from ._cells import NO_TRANSFORM
 from ._methods import BASELINES
-from ._statistics import Ranking, rank
-from ._tables import DEFAULT, METRICS, ORACLE, PlanResults, Selected
-from ._words import FROM_THE_DATA, Finding, findings
+from ._plan import Note
+from ._statistics import rank
+from ._store import METRICS
+from ._tables import DEFAULT, ORACLE, PlanResults, Selected
+from ._words import DATA_ADAPTIVE, NEAR, TEXTS, findings
 
-_MARKS = {"Held": "good", "Held in part": "info", "Did not hold": "warning", "Seen": "info"}
+_MARKS: dict[str, Any] = {"Held": "good", "Held in part": "info", "Did not hold": "warning", "Observed": "info"}
 _SELECTIONS = {ORACLE: "oracle (uses labels)", DEFAULT: "default"}
 _NO_FIGURE = "–"
-# From this difference on, in points, a cell is called above or below the paper's.
-_NEAR = 1.0
+# Points within which a figure is marked as equal to that of the paper.
+_EQUAL = 1.0
 
 
 def results_page(name: str, plans: Sequence[PlanResults]) -> str:
-    """Return the document about the plans in a file."""
-    sections = [Section("held", "What held and what did not", _held(plans))]
-    for results in plans:
-        key = f"plan-{results.plan.name}"
-        sections.append(Section(key, f"{results.plan.name}: {results.plan.title}", _plan_body(results)))
-    sections += [
+    """Return the HTML report on the plans in a results file of this name."""
+    sections = [
+        Section("held", "Which claims hold", _held(plans)),
+        *(Section(f"plan-{one.plan.name}", f"{one.plan.name}: {one.plan.title}", _plan_body(one)) for one in plans),
         Section("ranks", "Ranks", _ranks(plans)),
-        Section("times", "Times", _times(plans)),
+        Section("times", "Timings", _times(plans)),
         Section("settings", "Settings and grids", _settings(plans)),
         Section("protocol", "Protocol, environment and plans", _protocol(plans)),
     ]
     script = files(__package__).joinpath("table.js").read_text(encoding="utf-8")
-    lead = "Ours beside the paper's, and beside methods that have no tensor."
-    foot = f"Made from {name} by tensormvc bench report."
-    return page("Benchmark of tensor multi-view clustering", lead, _head(plans), sections, foot, script=script)
+    title, foot = "Benchmark of tensor multi-view clustering", TEXTS["foot"].format(name=name)
+    return page(title, TEXTS["lead"], _head(plans), sections, foot, script=script)
 
 
 def _head(plans: Sequence[PlanResults]) -> Html:
     missing = sum(results.n_missing for results in plans)
-    shown: list[tuple[str, str]] = [("plans", ", ".join(results.plan.name for results in plans))]
+    shown = [("plans", ", ".join(results.plan.name for results in plans))]
     shown.append(("fits", f"{sum(results.n_fits for results in plans) - missing:,}"))
     for results in plans:
-        near, total = results.n_below(FAR_BELOW, ORACLE)
-        if total:
-            shown.append((f"{results.plan.name}: ACC within 2 points or above", f"{near} of {total}"))
+        if gaps := [gap for _, gap in results.compared(ORACLE)]:
+            near = sum(gap >= -NEAR for gap in gaps)
+            shown.append((f"{results.plan.name}: ACC at most 2 points below the paper", f"{near} of {len(gaps)}"))
     notes = []
     if missing:
-        notes.append(
-            callout("warning", f"Not finished: {missing} fits are missing; cells without all trials are left out.")
-        )
-    failed = [(results, failure) for results in plans for failure in results.failures]
-    if failed:
-        listed = [
-            f"{results.plan.name}: {cell.dataset}, {cell.method}, {cell.transform}: {count} × {error}"
-            for results, (cell, error, count) in failed
-        ]
-        notes.append(callout("warning", f"{sum(f[1][2] for f in failed)} fits failed", bullets(listed)))
+        notes.append(callout("warning", TEXTS["unfinished"].format(missing=missing)))
+    if failures := [(results.plan.name, *failure) for results in plans for failure in results.failures]:
+        listed = [f"{plan}: {', '.join(cell.group)}: {count} × {error}" for plan, cell, error, count in failures]
+        notes.append(callout("warning", f"{sum(count for *_, count in failures)} fits failed", bullets(listed)))
     return join([facts(shown), *notes])
 
 
 def _held(plans: Sequence[PlanResults]) -> list[Html]:
     body = []
     for results in plans:
-        found = findings(results)
-        if not found:
-            continue
-        body.append(element("h3", results.plan.name))
-        body += [_finding(one) for one in found]
-        if results.plan.notes:
-            body.append(bullets(_note(note) for note in results.plan.notes))
-    return body or [paragraph("There are no complete cells yet.")]
+        if found := findings(results):
+            body.append(element("h3", results.plan.name))
+            body += [callout(_MARKS[one.verdict], f"{one.verdict}.", paragraph(one.text)) for one in found]
+            body += [bullets(map(_note, results.plan.notes))] if results.plan.notes else []
+    return body or [paragraph(TEXTS["no_cells"])]
 
 
-def _finding(one: Finding) -> Html:
-    kind: Any = _MARKS[one.verdict]
-    return callout(kind, f"{one.verdict}.", paragraph(one.text))
-
-
-def _note(note: Any) -> str:
-    where = ", ".join(part for part in (note.dataset, note.method, note.transform) if part)
+def _note(note: Note) -> str:
+    where = ", ".join(filter(None, (note.dataset, note.method, note.transform)))
     return f"{where}: {note.text}" if where else note.text
 
 
 def _plan_body(results: PlanResults) -> list[Html]:
-    body = [paragraph(_what_selections_mean(results))]
-    own = [data.name for data in results.plan.datasets if data.name.endswith("_recomputed")]
-    if own:
-        body.append(
-            callout(
-                "info",
-                f"Own features: {', '.join(own)}",
-                paragraph(
-                    "These have the paper's samples and features "
-                    "recomputed by us; the paper's figures beside them are of other features, and are not "
-                    "counted as met or missed."
-                ),
-            )
-        )
-    for data in results.plan.datasets:
-        for rate in results.plan.shuffle_rates:
-            for selection in (ORACLE, DEFAULT):
-                body += _matrix(results, data.name, rate, selection)
-    body += _closeness(results)
-    body += _everything(results)
-    return body
-
-
-def _what_selections_mean(results: PlanResults) -> str:
-    text = (
-        f"Means over {results.plan.trials} trials, each with its own permutation of the samples and its own seed, "
-        "in percent; "
-        "standard deviations (with n − 1) in brackets. Oracle: the setting of the grid with the best mean ACC, "
-        "which looks "
-        "at the labels, as papers do. Default: our defaults, which do not. GFT(Ideal) has its graph from the labels. "
-        "Baselines are not tuned; the best single view is chosen by the labels."
-    )
-    if results.plan.screen_trials is not None:
-        text += (
-            f" The grid is thinned: all settings run in {results.plan.screen_trials} trial(s), the best "
-            f"{results.plan.screen_keep} of a cell in all."
-        )
-    return text
-
-
-def _mean_std(mean: float, std: float | None) -> str:
-    return number(mean) + ("" if std is None else f" ({number(std)})")
+    plan = results.plan
+    texts = [TEXTS["selection"].format(trials=plan.trials)]
+    if plan.screen_trials is not None:
+        texts.append(TEXTS["screen"].format(trials=plan.screen_trials, keep=plan.screen_keep))
+    body = [paragraph(" ".join(texts))]
+    if own := sorted({one.cell.dataset for one in results.selected if one.own_features}):
+        body.append(callout("info", f"Own features: {', '.join(own)}", paragraph(TEXTS["own_features"])))
+    for data, rate, selection in product(plan.datasets, plan.shuffle_rates, (ORACLE, DEFAULT)):
+        body += _matrix(results, data.name, rate, selection)
+    return [*body, *_closeness(results), *_all_figures(results)]
 
 
 def _gap(gap: float | None) -> Html | str:
-    """Return a difference to the paper with a sign and a mark, which say what the colour says."""
+    """Return a difference to the paper, with a sign and a mark for readers who do not see its colour."""
     if gap is None:
         return _NO_FIGURE
-    kind, mark = ("above", "▲") if gap >= _NEAR else ("below", "▼") if gap <= -_NEAR else ("near", "≈")
+    kind, mark = ("above", "▲") if gap >= _EQUAL else ("below", "▼") if gap <= -_EQUAL else ("near", "≈")
     return element("span", f"{gap:+.1f} {mark}".replace("-", "−"), class_=f"gap {kind}")
 
 
-def _label(transform: str, uses_labels: bool) -> str:
-    return f"{transform} (labels)" if uses_labels else transform
+def _names(one: Selected) -> list[str]:
+    """Return the first columns of a table with one row per cell."""
+    dataset = one.cell.dataset + (" (own features)" if one.own_features else "")
+    transform = one.cell.transform + (" (labels)" if one.cell.uses_labels else "")
+    return [dataset, one.cell.method, transform, _SELECTIONS[one.selection]]
+
+
+def _explorer(caption: str, columns: str, rows: Sequence[Any], start: str = "") -> list[Html]:
+    """Return a table that the script makes sortable, with filters for the columns of names; nothing without rows.
+
+    `columns` are separated by bars: names, and after a colon their alignment, which is "l" by default.
+    """
+    names, _, align = zip(*(column.partition(":") for column in columns.split("|")), strict=True)
+    letters = "".join(letter or "l" for letter in align)
+    filters = " ".join(str(i) for i, letter in enumerate(letters) if letter == "l")
+    whole = element("div", table(caption, names, rows, letters), data_filters=filters, data_start=start)
+    return [whole] if rows else []
 
 
 def _matrix(results: PlanResults, dataset: str, rate: float, selection: str) -> list[Html]:
-    """Return ACC of methods by transforms, as the paper lays it out."""
-    names = [transform.name for transform in results.plan.transforms]
-    rows, labelled = [], set()
+    """Return the ACC of all methods under all transforms, in the layout of the paper."""
+    rows, names = [], {transform.name: transform.name for transform in results.plan.transforms}
     for method in results.plan.methods:
-        found = [results.find(dataset, method.name, name, selection, rate) for name in names]
-        labelled |= {one.cell.transform for one in found if one is not None and one.cell.uses_labels}
-        if any(found):
-            rows.append([method.name, *(_matrix_cell(one) for one in found)])
+        cells = [results.find(dataset, method.name, transform, selection, rate) for transform in names]
+        names |= {one.cell.transform: _names(one)[2] for one in cells if one is not None}
+        rows += [[method.name, *map(_matrix_cell, cells)]] if any(cells) else []
     if not rows:
         return []
-    columns = ["Method", *(_label(name, name in labelled) for name in names)]
     shuffled = "" if rate == 1 else f", {rate:.0%} shuffled"
-    caption = f"{dataset}{shuffled}: ACC, {_SELECTIONS[selection]}; the paper's and the difference below"
-    return [table(caption, columns, rows, "l" * len(columns))]
+    caption = f"{dataset}{shuffled}: ACC, {_SELECTIONS[selection]}; below it the paper's and the difference"
+    return [table(caption, ["Method", *names.values()], rows, "l" * (len(names) + 1))]
 
 
 def _matrix_cell(one: Selected | None) -> Any:
     if one is None:
         return _NO_FIGURE
-    ours = _mean_std(one.mean("ACC"), one.std("ACC"))
-    paper = one.paper("ACC")
+    ours, paper = one.figure("ACC").text(" "), one.paper("ACC")
     if paper is None:
         return ours
-    return join(
-        [ours, element("br"), element("span", number(paper.mean), class_="note"), " ", _gap(one.difference("ACC"))]
-    )
+    theirs = element("span", f"{paper.mean:.2f}", class_="note")
+    return join([ours, element("br"), theirs, " ", _gap(one.difference("ACC"))])
 
 
 def _closeness(results: PlanResults) -> list[Html]:
-    """Return how many cells are close to the paper's."""
+    """Return how many cells are close to the paper."""
     rows = []
-    for selection in (ORACLE, DEFAULT):
-        for metric in METRICS:
-            pairs = [
-                (one.cell.transform, gap)
-                for one in results.tensors
-                if one.selection == selection and not one.own_features and (gap := one.difference(metric)) is not None
-            ]
-            for name, gaps in (
-                ("all", [gap for _, gap in pairs]),
-                ("GFT(SimG), GFT(GMC), AGFT", [gap for transform, gap in pairs if transform in FROM_THE_DATA]),
-            ):
-                if gaps:
-                    within = [sum(abs(gap) <= points for gap in gaps) for points in (1, 2, 5)]
-                    reached = sum(gap >= -FAR_BELOW for gap in gaps)
-                    mean = f"{np.mean(gaps):+.1f}".replace("-", "−")
-                    rows.append([_SELECTIONS[selection], name, metric, len(gaps), *within, reached, mean])
-    if not rows:
-        return []
-    columns = [
-        *("Selection", "Transforms", "Metric", "Cells", "within 1", "within 2", "within 5"),
-        *("within 2 or above", "mean difference"),
-    ]
-    caption = "Cells within 1, 2 and 5 points of the paper's"
-    return [_explorer(table(caption, columns, rows, "lllrrrrrr"), (0, 1, 2), "Metric=ACC")]
+    for selection, metric in product((ORACLE, DEFAULT), METRICS):
+        compared = results.compared(selection, metric)
+        adaptive = [(one, gap) for one, gap in compared if one.cell.transform in DATA_ADAPTIVE]
+        for name, pairs in (("all", compared), (", ".join(DATA_ADAPTIVE), adaptive)):
+            if pairs:
+                gaps = np.array([gap for _, gap in pairs])
+                within = [np.count_nonzero(abs(gaps) <= points) for points in (1, 2, 5)]
+                reached, mean = np.count_nonzero(gaps >= -NEAR), f"{gaps.mean():+.1f}".replace("-", "−")
+                rows.append([_SELECTIONS[selection], name, metric, len(gaps), *within, reached, mean])
+    columns = (
+        "Selection|Transforms|Metric|Cells:r|within 1:r|within 2:r|within 5:r|within 2 or above:r|mean difference:r"
+    )
+    return _explorer("Cells within 1, 2 and 5 points of the paper", columns, rows, start="Metric=ACC")
 
 
-def _explorer(made: Html, columns: Sequence[int], start: str) -> Html:
-    """Return a table that the script lets be sorted, and filtered by these columns."""
-    return element("div", made, data_filters=" ".join(map(str, columns)), data_start=start)
-
-
-def _everything(results: PlanResults) -> list[Html]:
+def _all_figures(results: PlanResults) -> list[Html]:
     several = len(results.plan.shuffle_rates) > 1
     rows = []
-    for one in results.selected:
-        for metric in METRICS:
-            paper = one.paper(metric)
-            rows.append(
-                [
-                    one.cell.dataset + (" (own features)" if one.own_features else ""),
-                    one.cell.method,
-                    _label(one.cell.transform, one.cell.uses_labels),
-                    *([f"{one.cell.rate:g}"] if several else []),
-                    metric,
-                    _SELECTIONS[one.selection],
-                    _mean_std(one.mean(metric), one.std(metric)),
-                    _NO_FIGURE if paper is None else _mean_std(paper.mean, paper.std),
-                    _gap(one.difference(metric)),
-                ]
-            )
-    if not rows:
-        return []
-    columns = ["Data set", "Method", "Transform", *(["Shuffle rate"] if several else []), "Metric", "Selection"]
-    filters = range(len(columns))
-    caption = f"Every figure of {results.plan.name}"
-    made = table(caption, [*columns, "Ours", "Paper", "Difference"], rows, "l" * len(columns) + "rrr")
-    return [_explorer(made, tuple(filters), "Metric=ACC")]
+    for one, metric in product(results.selected, METRICS):
+        *place, selection = _names(one)
+        rate, paper = [f"{one.cell.rate:g}"] * several, one.paper(metric)
+        figures = [_NO_FIGURE if figure is None else figure.text(" ") for figure in (one.figure(metric), paper)]
+        rows.append([*place, *rate, metric, selection, *figures, _gap(one.difference(metric))])
+    names = "Data set|Method|Transform|" + "Shuffle rate|" * several + "Metric|Selection"
+    columns = f"{names}|Ours:r|Paper:r|Difference:r"
+    return _explorer(f"Every figure of {results.plan.name}", columns, rows, start="Metric=ACC")
 
 
 def _ranks(plans: Sequence[PlanResults]) -> list[Html]:
-    body = [
-        paragraph(
-            "Rank 1 is the best ACC; equal values share ranks. Two average ranks that differ by less than the critical "
-            "difference (Nemenyi, 5 %) are not told apart; p is that of Friedman's test that all are alike. "
-            "Cases that share "
-            "a data set are not independent, so that both are too sure of themselves. With few cases little can "
-            "be told."
-        )
-    ]
-    for results in plans:
-        for selection in (ORACLE, DEFAULT):
-            body += _ranked_transforms(results, selection)
-            body += _ranked_methods(results, selection)
-    return body if len(body) > 1 else [paragraph("There are not enough complete cells to rank.")]
+    ranked = [html for results in plans for selection in (ORACLE, DEFAULT) for html in _rank_tables(results, selection)]
+    return [paragraph(TEXTS["ranks"]), *ranked] if ranked else [paragraph(TEXTS["no_ranks"])]
 
 
-def _ranked_transforms(results: PlanResults, selection: str) -> list[Html]:
-    names = [transform.name for transform in results.plan.transforms if transform.basis != "gft-ideal"]
+def _rank_tables(results: PlanResults, selection: str) -> list[Html]:
+    """Rank the transforms that need no labels, then the baselines and the methods under these transforms."""
+    plan = results.plan
+    transforms = [transform.name for transform in plan.transforms if transform.basis != "gft-ideal"]
     cases = sorted({(one.cell.dataset, one.cell.method, one.cell.rate) for one in results.tensors})
-    scores = [
-        [one.mean("ACC") if (one := results.find(d, m, name, selection, rate)) else np.nan for name in names]
-        for d, m, rate in cases
-    ]
-    title = f"{results.plan.name}: transforms over pairs of data set and method, {_SELECTIONS[selection]}"
-    return _rank_table(title, names, scores)
+    places = [[(dataset, method, name, selection, rate) for name in transforms] for dataset, method, rate in cases]
+    scores = _accuracies(results, places)
+    title = f"{plan.name}: transforms over pairs of data set and method, {_SELECTIONS[selection]}"
+    tables = _rank_table(title, transforms, scores[~np.isnan(scores).any(axis=1)])
+
+    candidates = [(BASELINES[key].title, NO_TRANSFORM) for key in plan.baselines]
+    candidates += product([method.name for method in plan.methods], transforms)
+    rows = product([data.name for data in plan.datasets], plan.shuffle_rates)
+    places = [[(dataset, *candidate, selection, rate) for candidate in candidates] for dataset, rate in rows]
+    scores = _accuracies(results, places)
+    complete = np.flatnonzero(~np.isnan(scores).any(axis=0))
+    names = [", ".join(candidate).removesuffix(f", {NO_TRANSFORM}") for candidate in candidates]
+    title = f"{plan.name}: methods and baselines over data sets, {_SELECTIONS[selection]}"
+    return tables + _rank_table(title, [names[i] for i in complete], scores[:, complete])
 
 
-def _ranked_methods(results: PlanResults, selection: str) -> list[Html]:
-    """Rank every method with every transform that needs no labels, and the baselines, over the data sets."""
-    names = [(baseline, "none") for baseline in (BASELINES[key].title for key in results.plan.baselines)]
-    names += [
-        (method.name, transform.name)
-        for method in results.plan.methods
-        for transform in results.plan.transforms
-        if transform.basis != "gft-ideal"
-    ]
-    cases = [(data.name, rate) for data in results.plan.datasets for rate in results.plan.shuffle_rates]
-    scores = []
-    for dataset, rate in cases:
-        row = []
-        for method, transform in names:
-            one = results.find(dataset, method, transform, selection, rate)
-            if one is None and transform == "none" and selection == ORACLE:
-                one = results.find(dataset, method, transform, DEFAULT, rate)  # untuned either way
-            row.append(np.nan if one is None else one.mean("ACC"))
-        scores.append(row)
-    array = np.array(scores, dtype=np.float64).reshape(len(cases), len(names))
-    there = ~np.isnan(array).any(axis=0)
-    title = f"{results.plan.name}: methods and baselines over data sets, {_SELECTIONS[selection]}"
-    labels = [method if transform == "none" else f"{method}, {transform}" for method, transform in names]
-    return _rank_table(title, [labels[i] for i in np.flatnonzero(there)], array[:, there].tolist())
+def _accuracies(results: PlanResults, places: list[list[tuple[Any, ...]]]) -> NDArray[np.float64]:
+    """Return the mean ACC at each place, or NaN; a baseline that is not tuned has the same under both selections."""
+
+    def accuracy(dataset: str, method: str, transform: str, selection: str, rate: float) -> float:
+        one = results.find(dataset, method, transform, selection, rate)
+        if one is None and transform == NO_TRANSFORM and selection == ORACLE:
+            one = results.find(dataset, method, transform, DEFAULT, rate)
+        return np.nan if one is None else one.accuracy
+
+    return np.array([[accuracy(*place) for place in row] for row in places], ndmin=2)
 
 
-def _rank_table(title: str, names: list[str], scores: list[list[float]]) -> list[Html]:
-    array = np.array(scores, dtype=np.float64).reshape(len(scores), len(names))
-    array = array[~np.isnan(array).any(axis=1)]
-    if len(array) < 2 or len(names) < 2:
+def _rank_table(title: str, names: list[str], scores: Any) -> list[Html]:
+    if min(scores.shape) < 2:
         return []
-    found: Ranking = rank(names, array)
-    order = np.argsort(found.ranks, kind="stable")
-    best = found.ranks[order[0]]
+    ranking = rank(names, scores)
+    difference, best = ranking.critical_difference, min(ranking.ranks)
     rows = [
-        [names[i], f"{found.ranks[i]:.2f}", "no" if found.ranks[i] - best < found.critical_difference else "yes"]
-        for i in order
+        [name, f"{average:.2f}", "no" if average - best < difference else "yes"]
+        for average, name in sorted(zip(ranking.ranks, names, strict=True), key=lambda pair: pair[0])
     ]
-    caption = (
-        f"{title}: {found.n_cases} cases, critical difference {found.critical_difference:.2f}, p = {found.p_value:.2g}"
-    )
-    return [table(caption, ["Candidate", "Average rank", "Told apart from the first"], rows, "lrr")]
+    caption = f"{title}: {ranking.n_cases} cases, critical difference {difference:.2f}, p = {ranking.p_value:.2g}"
+    return [table(caption, ["Candidate", "Average rank", "Significantly worse than the first"], rows, "lrr")]
+
+
+def _cell_table(
+    plans: Sequence[PlanResults], caption: str, columns: str, values: Callable[[PlanResults, Selected], list[str]]
+) -> Html:
+    """Return a table with a row for every complete cell."""
+    rows = [[results.plan.name, *_names(one), *values(results, one)] for results in plans for one in results.selected]
+    tables = _explorer(caption, f"Plan|Data set|Method|Transform|Selection|{columns}", rows)
+    return tables[0] if tables else paragraph(TEXTS["no_cells"])
 
 
 def _times(plans: Sequence[PlanResults]) -> list[Html]:
-    rows = []
-    for results in plans:
-        for one in results.selected:
-            of_transform = one.transform_seconds
-            main = one.seconds - (of_transform or 0.0)
-            paper = [one.paper("seconds"), one.paper("transform seconds")]
-            rows.append(
-                [
-                    results.plan.name,
-                    one.cell.dataset + (" (own features)" if one.own_features else ""),
-                    one.cell.method,
-                    one.cell.transform,
-                    _SELECTIONS[one.selection],
-                    f"{main:.2f}",
-                    _NO_FIGURE if of_transform is None else f"{of_transform:.2f}",
-                    *(_NO_FIGURE if figure is None else number(figure.mean) for figure in paper),
-                ]
-            )
-    if not rows:
-        return [paragraph("Nothing has been timed yet.")]
-    columns = [
-        *("Plan", "Data set", "Method", "Transform", "Selection"),
-        *("Seconds without transform", "Seconds of transform", "Paper, without", "Paper, transform"),
-    ]
-    note = paragraph(
-        "Mean seconds of a fit on the machine that ran it, alone or beside other fits: see the environment. The "
-        "paper's are "
-        "of its own machine and programs.",
-        class_="note",
-    )
-    return [note, _explorer(table("Seconds of a fit", columns, rows, "lllllrrrr"), (0, 1, 2, 3, 4), "")]
+    def values(results: PlanResults, one: Selected) -> list[str]:
+        transform = one.transform_seconds
+        paper = [getattr(one.paper(name), "mean", None) for name in ("seconds", "transform seconds")]
+        seconds = [one.seconds - (transform or 0.0), transform, *paper]
+        return [_NO_FIGURE if value is None else f"{value:.2f}" for value in seconds]
+
+    columns = "Seconds without transform:r|Seconds of transform:r|Paper, without:r|Paper, transform:r"
+    return [paragraph(TEXTS["times"], class_="note"), _cell_table(plans, "Seconds per fit", columns, values)]
 
 
 def _settings(plans: Sequence[PlanResults]) -> list[Html]:
-    rows = [
-        [
-            one.cell.dataset,
-            one.cell.method,
-            one.cell.transform,
-            _SELECTIONS[one.selection],
-            one.setting.label,
-            grid_in_words(one) if one.selection == ORACLE else _NO_FIGURE,
-            "; ".join(remarks(results, one)) or _NO_FIGURE,
-        ]
-        for results in plans
-        for one in results.selected
-    ]
-    if not rows:
-        return [paragraph("There are no complete cells yet.")]
-    columns = ["Data set", "Method", "Transform", "Selection", "Setting", "Grid", "Remarks"]
-    return [_explorer(table("Chosen settings", columns, rows, "llllppp"), (0, 1, 2, 3), "")]
+    def values(results: PlanResults, one: Selected) -> list[str]:
+        grid = one.cell.grid_label if one.selection == ORACLE else _NO_FIGURE
+        return [one.setting.label, grid, "; ".join(results.remarks(one)) or _NO_FIGURE]
+
+    return [_cell_table(plans, "Selected settings", "Setting:p|Grid:p|Remarks:p", values)]
 
 
 def _protocol(plans: Sequence[PlanResults]) -> list[Html]:
-    body = [
-        table(
-            "Data sets",
-            ["Data set", "Samples", "Classes", "Features of the views", "Hash of the contents"],
-            [
-                [name, fact.n_samples, fact.n_clusters, ", ".join(map(str, fact.n_features)), fact.digest]
-                for name, fact in {name: fact for results in plans for name, fact in results.facts.items()}.items()
-            ],
-            "lrrll",
-        )
+    data = {name: fact for results in plans for name, fact in results.facts.items()}
+    listed = [
+        [name, fact.n_samples, fact.n_clusters, ", ".join(map(str, fact.n_features)), fact.digest]
+        for name, fact in data.items()
     ]
-    rows = {key: results.rows[key] for results in plans for key in results.keys & results.rows.keys()}
-    environments = Counter(json.dumps(row.environment, sort_keys=True) for row in rows.values())
-    body += [
-        table(
-            f"Environment of {count} fits",
-            ["What", "Value"],
-            [[name, _plain(value)] for name, value in json.loads(text).items()],
-            "ll",
-        )
-        for text, count in environments.most_common()
-    ]
+    columns = ["Data set", "Samples", "Classes", "Features per view", "Hash of the contents"]
+    body = [table("Data sets", columns, listed, "lrrll")]
+    outcomes = {key: one for results in plans for key, one in results.outcomes.items() if key in results.keys}
+    environments = Counter(json.dumps(one.environment, sort_keys=True) for one in outcomes.values())
+    for text, count in environments.most_common():
+        values = [[name, _plain(value)] for name, value in json.loads(text).items()]
+        body.append(table(f"Environment of {count} fits", ["What", "Value"], values, "ll"))
     for results in plans:
         body.append(element("h3", results.plan.name))
-        if results.command:
-            body.append(code(results.command))
+        body += [code(results.command)] if results.command else []
         body.append(element("details", element("summary", f"The plan {results.plan.name}"), code(results.plan.text)))
     return body
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name}={part}" for name, part in value.items()) or "as the libraries choose"
+        return ", ".join(f"{name}={part}" for name, part in value.items()) or "chosen by the libraries"
     return str(value)

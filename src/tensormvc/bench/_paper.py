@@ -1,21 +1,22 @@
-"""The paper's figures, as it prints them."""
-
-from __future__ import annotations
+"""The figures that the paper prints."""
 
 import csv
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from ._data import OWN_FEATURES
 
 
-@dataclass(frozen=True)
-class Printed:
-    """A figure of the paper: in percent, or in seconds."""
+class Printed(NamedTuple):
+    """A figure with its standard deviation, in percent or seconds."""
 
     mean: float
     std: float | None
+
+    def text(self, space: str = "") -> str:
+        """Return the figures with two decimals, as in the paper, with `space` between them."""
+        return f"{self.mean:.2f}" + ("" if self.std is None else f"{space}({self.std:.2f})")
 
 
 @cache
@@ -30,7 +31,9 @@ def _figures() -> dict[tuple[str, ...], Printed]:
 
 
 def printed(table: str | None, dataset: str, method: str, transform: str, metric: str) -> Printed | None:
-    """Return what a table of the paper has in a cell, or None; features of our own stand beside the paper's.
+    """Return the figure of a cell in a table of the paper, or None.
+
+    Data sets with recomputed features are compared with the paper's data set of the same name.
 
     Examples
     --------

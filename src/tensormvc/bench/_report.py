@@ -1,35 +1,40 @@
-"""Writing what a file of results says: a page, CSV and LaTeX."""
+"""Write the report on a results file: an HTML page, CSV and LaTeX."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from functools import partial
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 from .._files import check_target, writing
-from ._export import deviations_csv, figures_csv, latex, settings_csv
 from ._page import results_page
-from ._store import Store, StoreError
-from ._tables import PlanResults, read_results
+from ._store import METRICS, Store, StoreError
+from ._tables import DEFAULT, ORACLE, PlanResults, Selected, read_results
+from ._words import NEAR
+
+_TEX = str.maketrans({letter: f"\\{letter}" for letter in "&%_#${}"} | {"−": "$-$"})
+_OWN_FEATURES = "features are our own, not the paper's"
 
 
 def write_bench_report(results: str | Path, folder: str | Path, *, force: bool = False) -> list[Path]:
-    """Write a page, tables and lists about a file of results.
+    """Write an HTML page, CSV files and LaTeX tables for a results file.
 
     Parameters
     ----------
     results : str or path-like
-        The SQLite file that `run_plan` made; it may be unfinished, and is not changed.
+        The SQLite file that `run_plan` wrote. A run that is not finished can be reported, too.
     folder : str or path-like
-        Where to: ``index.html``, and for each plan ``PLAN.csv`` and ``PLAN.tex``; ``settings.csv`` and
-        ``deviations.csv`` for all. It is made if it is not there.
+        Folder for ``index.html``, ``settings.csv``, ``deviations.csv``, and ``PLAN.csv`` and ``PLAN.tex`` of every
+        plan. It is created if it does not exist.
     force : bool, default=False
-        Whether to replace files that are there.
+        Whether to overwrite existing files.
 
     Returns
     -------
     list of Path
-        The files.
+        The files written.
 
     Examples
     --------
@@ -50,27 +55,134 @@ def write_bench_report(results: str | Path, folder: str | Path, *, force: bool =
     """
     folder = Path(folder)
     with Store(results, must_exist=True) as store:
-        rows = store.rows()
-        plans = [read_results(stored, rows) for stored in store.plans()]
+        outcomes = store.outcomes()
+        plans = [read_results(stored, outcomes) for stored in store.plans()]
     if not plans:
-        raise StoreError(f"{results} holds no plan yet")
-    files = report_files(Path(results).name, plans)
-    for name in files:
+        raise StoreError(f"{results} holds no results: run a plan first")
+    names = [f"{one.plan.name}{extension}" for one in plans for extension in (".csv", ".tex")]
+    names += ["settings.csv", "deviations.csv", "index.html"]
+    for name in names:
         check_target(folder / name, overwrite=force, make_folder=True)
+    texts = [text for one in plans for text in (figures_csv(one), latex(one))]
+    texts += [settings_csv(plans), deviations_csv(plans), results_page(Path(results).name, plans)]
     folder.mkdir(parents=True, exist_ok=True)
-    for name, make in files.items():
+    for name, text in zip(names, texts, strict=True):
         with writing(folder / name, overwrite=force) as place:
-            place.write_text(make(), encoding="utf-8")
-    return [folder / name for name in files]
+            place.write_text(text, encoding="utf-8")
+    return [folder / name for name in names]
 
 
-def report_files(source: str, plans: list[PlanResults]) -> dict[str, Callable[[], str]]:
-    """Return the name of every file of a report, and what makes its contents."""
-    made: dict[str, Callable[[], str]] = {}
-    for one in plans:
-        made[f"{one.plan.name}.csv"] = partial(figures_csv, one)
-        made[f"{one.plan.name}.tex"] = partial(latex, one)
-    made["settings.csv"] = lambda: settings_csv(plans)
-    made["deviations.csv"] = lambda: deviations_csv(plans)
-    made["index.html"] = lambda: results_page(source, plans)
-    return made
+def _csv(columns: str, rows: Iterable[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns.split(), *rows])
+    return text.getvalue()
+
+
+def _decimals(value: float | None, count: int = 2) -> str:
+    return "" if value is None else f"{value:.{count}f}"
+
+
+def figures_csv(results: PlanResults) -> str:
+    """Return the mean and the standard deviation of every metric.
+
+    There is a column for the shuffle rate if the plan has several, and a plan about runtime has rows for the seconds of
+    the whole fit and of building the transform.
+    """
+    several = len(results.plan.shuffle_rates) > 1
+    rows = []
+    for one in results.selected:
+        figures: list[tuple[Any, ...]] = [(metric, *one.figure(metric)) for metric in METRICS]
+        if results.plan.paper == "runtime":
+            figures.append(("seconds", one.seconds, None))
+            if one.transform_seconds is not None:
+                figures.append(("seconds of the transform", one.transform_seconds, None))
+        rate = [f"{one.cell.rate:g}"] * several
+        for metric, mean, std in figures:
+            rows.append((*one.cell.group, metric, one.selection, _decimals(mean), _decimals(std), *rate))
+    return _csv("dataset method transform metric selection mean std" + " shuffle_rate" * several, rows)
+
+
+def settings_csv(plans: Sequence[PlanResults]) -> str:
+    """Return the parameters behind every cell, and its timings."""
+    rows = [
+        (
+            *(results.plan.name, *one.cell.group, f"{one.cell.rate:g}", one.selection),
+            *("yes" if one.uses_labels else "no", one.setting.label, one.n_settings, len(one.trials)),
+            *(_decimals(one.seconds, 3), _decimals(one.transform_seconds, 3)),
+        )
+        for results in plans
+        for one in results.selected
+    ]
+    columns = "plan dataset method transform shuffle_rate selection uses_labels setting settings_tried trials seconds"
+    return _csv(f"{columns} transform_seconds", rows)
+
+
+def deviations_csv(plans: Sequence[PlanResults]) -> str:
+    """Return the cells more than 2 points below the paper, with settings selected as in the paper."""
+    rows = [
+        (
+            *(results.plan.name, *one.cell.group, metric, one.selection),
+            *(_decimals(paper.mean), _decimals(one.figure(metric).mean), _decimals(one.difference(metric))),
+            *(one.cell.grid_label, one.setting.label, _tried_in_words(results, one)),
+        )
+        for results in plans
+        for one in results.tensors
+        if one.selection == ORACLE or not one.cell.grid
+        for metric in METRICS
+        if (paper := one.paper(metric)) is not None and (one.difference(metric) or 0.0) < -NEAR
+    ]
+    columns = "plan dataset method transform metric selection paper ours difference grid best_setting tried"
+    return _csv(columns, rows)
+
+
+def _tried_in_words(results: PlanResults, one: Selected) -> str:
+    """Return how many settings and trials a cell had, and the notes of the plan on it."""
+    plan = results.plan
+    words = [f"{one.n_settings} settings, {plan.trials} trials each"]
+    if plan.screen_trials is not None and one.cell.grid:
+        screening = f"{one.n_settings} settings in {plan.screen_trials} trial(s)"
+        words = [f"{screening}, the best {plan.screen_keep} in {plan.trials}"]
+    if (default := results.counterpart(one, selection=DEFAULT)) is not None:
+        words.append(f"the defaults reach ACC {default.accuracy:.2f}")
+    return "; ".join([*words, *[_OWN_FEATURES] * one.own_features, *results.remarks(one)])
+
+
+def latex(results: PlanResults) -> str:
+    """Return a table per data set, shuffle rate and selection: our figures, and the paper's where it has one."""
+    parts = [
+        f"% {results.plan.title}. Made by: {results.command}".rstrip(": "),
+        f"% Needs booktabs. An arrow marks a mean more than {NEAR:.0f} points above or below the paper.",
+    ]
+    for data, rate, selection in product(results.plan.datasets, results.plan.shuffle_rates, (ORACLE, DEFAULT)):
+        place = data.name, rate, selection
+        rows = [one for one in results.selected if (one.cell.dataset, one.cell.rate, one.selection) == place]
+        parts += [_latex_table(rows, results.plan.trials)] if rows else []
+    return "\n\n".join(parts) + "\n"
+
+
+def _latex_table(cells: Sequence[Selected], n_trials: int) -> str:
+    first = cells[0]
+    chosen = {ORACLE: "settings with the best mean ACC: uses labels", DEFAULT: "default settings: no labels"}
+    title = f"{first.cell.dataset}: mean(std) over {n_trials} trials, {chosen[first.selection]}"
+    title += "" if first.cell.rate == 1 else f"; {first.cell.rate:.0%} of the samples shuffled"
+    title += f"; {_OWN_FEATURES}" * first.own_features
+    mark, rows = r"\textsuperscript{*}", []
+    for one in cells:
+        names = [one.cell.method.translate(_TEX), one.cell.transform.translate(_TEX) + mark * one.cell.uses_labels]
+        rows.append(" & ".join([*names, *(_latex_cell(one, metric) for metric in METRICS)]))
+    foot = f"\n\\par\\footnotesize{mark} The graph is built from the labels."
+    return files(__package__).joinpath("table.tex").read_text(encoding="utf-8").rstrip() % {
+        "title": title.translate(_TEX),
+        "align": "ll" + "r" * len(METRICS),
+        "head": " & ".join(["Method", "Transform", *METRICS]),
+        "rows": " \\\\\n".join(rows),
+        "foot": foot if any(one.cell.uses_labels for one in cells) else "",
+    }
+
+
+def _latex_cell(one: Selected, metric: str) -> str:
+    ours, paper, gap = one.figure(metric).text(), one.paper(metric), one.difference(metric)
+    if paper is None or gap is None:
+        return ours
+    arrow = r"$\uparrow$" if gap > NEAR else r"$\downarrow$" if gap < -NEAR else ""
+    return f"{ours}{arrow} [{paper.text()}]"

@@ -1,6 +1,4 @@
-"""Ranks over several cases, and how far apart they must be: Friedman's test and Nemenyi's critical difference."""
-
-from __future__ import annotations
+"""Average ranks over several cases, with the Friedman test and the critical difference of the Nemenyi test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +10,10 @@ from scipy import stats
 
 @dataclass(frozen=True)
 class Ranking:
-    """Average ranks of candidates over cases, 1 for the best.
+    """Average ranks of candidates over cases; rank 1 is the best.
 
-    `p_value` is that of Friedman's test that all are alike; two average ranks that differ by less than
-    `critical_difference` are not told apart at 5 %.
+    `p_value` belongs to the Friedman test that all candidates are equal. Two average ranks that differ by less than
+    `critical_difference` do not differ significantly at the 5 % level.
     """
 
     names: tuple[str, ...]
@@ -26,35 +24,35 @@ class Ranking:
 
 
 def rank(names: Sequence[str], scores: NDArray[np.float64]) -> Ranking:
-    """Rank candidates by their scores, of which more is better.
+    """Rank candidates by their scores; higher scores are better.
 
     Parameters
     ----------
     names : sequence of str
-        At least two candidates.
+        Names of the candidates, at least two.
     scores : ndarray of shape (n_cases, n_candidates)
-        Equal scores share their ranks.
+        Ties share their ranks.
 
     Returns
     -------
     Ranking
-        With the chi-squared form of Friedman's test, corrected for ties (Demšar, JMLR 2006).
+        With the chi-squared form of the Friedman test, corrected for ties; see J. Demšar, "Statistical Comparisons of
+        Classifiers over Multiple Data Sets", JMLR 7, 2006.
 
     Examples
     --------
     >>> import numpy as np
-    >>> found = rank(["a", "b", "c"], np.array([[3.0, 2.0, 1.0], [3.0, 1.0, 2.0], [3.0, 2.0, 1.0]]))
-    >>> [round(rank, 2) for rank in found.ranks], round(found.critical_difference, 2)
+    >>> ranking = rank(["a", "b", "c"], np.array([[3.0, 2.0, 1.0], [3.0, 1.0, 2.0], [3.0, 2.0, 1.0]]))
+    >>> [round(rank, 2) for rank in ranking.ranks], round(ranking.critical_difference, 2)
     ([1.0, 2.33, 2.67], 1.91)
     """
     n, k = scores.shape
     ranks = stats.rankdata(-scores, axis=1)
     means = ranks.mean(axis=0)
-    ties = sum(float(np.sum(counts**3 - counts)) for counts in (np.unique(row, return_counts=True)[1] for row in ranks))
-    spread = 1 - ties / (n * k * (k * k - 1))
+    correction = float(np.mean([stats.tiecorrect(row) for row in ranks]))
     p_value = 1.0
-    if spread > 0:
-        statistic = 12 * n / (k * (k + 1)) * float(np.sum((means - (k + 1) / 2) ** 2)) / spread
+    if correction > 0:  # not all candidates are tied in every case
+        statistic = 12 * n / (k * (k + 1)) * float(np.sum((means - (k + 1) / 2) ** 2)) / correction
         p_value = float(stats.chi2.sf(statistic, k - 1))
     studentized = float(stats.studentized_range.ppf(0.95, k, np.inf)) / np.sqrt(2)
     difference = float(studentized * np.sqrt(k * (k + 1) / (6 * n)))

@@ -1,6 +1,4 @@
-"""Results in one SQLite file, which several processes can work on, and which a killed one leaves in order."""
-
-from __future__ import annotations
+"""Results in one SQLite file, which several processes can share and which survives a process being killed."""
 
 import json
 import os
@@ -9,46 +7,31 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ._cells import Job
 
 METRICS = ("ACC", "NMI", "Purity", "F-score", "ARI")
-# A claim whose holder has not been heard of for so many seconds is free again.
+# Seconds without a heartbeat after which a claim expires.
 LEASE = 60.0
 _HEARTBEAT = 5.0
 _BUSY_SECONDS = 120.0
-# What tells our files from those of others: "tmvc" in ASCII, and the version of the tables.
+# They mark a database as ours: "tmvc" in ASCII, and the version of the tables.
 _APPLICATION, _VERSION = 0x746D7663, 1
-_TABLES = """
-CREATE TABLE results (
-    key TEXT PRIMARY KEY, description TEXT NOT NULL, status TEXT NOT NULL CHECK (status IN ('done', 'failed')),
-    "ACC" REAL, "NMI" REAL, "Purity" REAL, "F-score" REAL, "ARI" REAL,
-    n_iter INTEGER, converged INTEGER, warnings TEXT NOT NULL, error TEXT,
-    seconds REAL NOT NULL, transform_seconds REAL, finished REAL NOT NULL, environment TEXT NOT NULL
-);
-CREATE TABLE claims (
-    key TEXT PRIMARY KEY, holder TEXT NOT NULL, host TEXT NOT NULL, process INTEGER NOT NULL, heartbeat REAL NOT NULL
-);
-CREATE TABLE plans (
-    name TEXT PRIMARY KEY, text TEXT NOT NULL, seed INTEGER NOT NULL, datasets TEXT NOT NULL, command TEXT NOT NULL,
-    started REAL NOT NULL
-);
-"""
 
 
 class StoreError(ValueError):
-    """A file that is not one of ours."""
+    """A file that is not a results file of this version."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a fit ended."""
+    """How a fit ended, and in which environment; `metrics` is None if it failed."""
 
     metrics: Mapping[str, float] | None
     seconds: float
@@ -57,21 +40,12 @@ class Outcome:
     converged: bool | None = None
     warnings: tuple[str, ...] = ()
     error: str | None = None
-
-
-@dataclass(frozen=True)
-class Row:
-    """A result in the file."""
-
-    key: str
-    outcome: Outcome
-    finished: float
-    environment: Mapping[str, Any]
+    environment: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """A plan in the file, with what was known of its data sets when it ran."""
+    """A plan, with the facts about its data sets at the time it ran."""
 
     name: str
     text: str
@@ -80,65 +54,73 @@ class StoredPlan:
     command: str
 
 
-class Store:
-    """The file of results, opened for reading and writing.
+class Store(AbstractContextManager["Store"]):
+    """A results file, opened for reading and writing.
 
     Parameters
     ----------
     path : path
-        Where it is; it is made unless `must_exist`.
+        The SQLite file.
     must_exist : bool
-        Whether a missing file is an error.
+        Whether a missing file is an error; by default it is created.
     """
 
     def __init__(self, path: str | Path, *, must_exist: bool = False) -> None:
         self.path = Path(path)
         if must_exist and not self.path.is_file():
-            raise StoreError(f"{path}: there is no such file of results")
+            raise StoreError(f"{path}: there is no such results file")
         self.holder = uuid.uuid4().hex
         self._held: set[str] = set()
-        self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+        self._connection = self._connect()
         try:
             self._prepare()
-        except sqlite3.OperationalError:
+        except Exception as error:
             self._connection.close()
+            if type(error) is sqlite3.DatabaseError:
+                raise StoreError(f"{path} is not a results file: {error}") from error
             raise
-        except sqlite3.DatabaseError as error:
-            self._connection.close()
-            raise StoreError(f"{path} is not a file of results: {error}") from error
-        except StoreError:
-            self._connection.close()
-            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+        connection.row_factory = sqlite3.Row
+        return connection
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        with self._connection:  # commits, or rolls back after an exception
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield self._connection.execute
+
+    def _pragma(self, name: str) -> Any:
+        return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
 
     def _prepare(self) -> None:
         self._connection.execute("PRAGMA synchronous = FULL")
         self._use_wal()
-        with self._transaction() as connection:
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        with self._transaction() as execute:
+            application, version = self._pragma("application_id"), self._pragma("user_version")
+            empty = not execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if empty and not application:
-                for statement in filter(str.strip, _TABLES.split(";")):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {_VERSION}")
+                tables = files(__package__).joinpath("results.sql").read_text(encoding="utf-8")
+                marks = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_VERSION}"
+                for statement in f"{tables}; {marks}".split(";"):
+                    execute(statement)
             elif application != _APPLICATION:
                 raise StoreError(f"{self.path} is a database of another program")
             elif version != _VERSION:
-                raise StoreError(f"{self.path} has tables of version {version}; this program knows {_VERSION}")
+                raise StoreError(f"{self.path} has version {version}; this version of tensormvc reads {_VERSION}")
 
     def _use_wal(self) -> None:
-        """Let readers and a writer work at once; two that switch at the same time get in each other's way."""
+        """Switch to the journal mode in which readers do not block a writer; a database of others is left as it is.
+
+        Two processes that switch at the same time see the database locked, whatever their timeout: hence the loop.
+        """
         end = time.monotonic() + _BUSY_SECONDS
         while True:
             try:
-                if self._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
-                    return
-                # A database of others is left as it is.
-                if self._connection.execute("PRAGMA application_id").fetchone()[0] not in (0, _APPLICATION):
+                if self._pragma("journal_mode") == "wal" or self._pragma("application_id") not in (0, _APPLICATION):
                     return
                 self._connection.execute("PRAGMA journal_mode = WAL")
             except sqlite3.OperationalError as error:
@@ -146,154 +128,115 @@ class Store:
                     raise
             time.sleep(0.01)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Give back what is claimed and close the file."""
+        """Release all claims and close the file."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
         if self._held:
-            with self._transaction() as connection:
-                connection.execute("DELETE FROM claims WHERE holder = ?", (self.holder,))
+            with self._transaction() as execute:
+                execute("DELETE FROM claims WHERE holder = ?", (self.holder,))
         self._connection.close()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._connection
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
-
     def save_plan(self, plan: StoredPlan) -> None:
-        """Note a plan, for the report; one of the same name is replaced."""
+        """Store a plan for the report; it replaces one of the same name."""
         row = (plan.name, plan.text, plan.seed, json.dumps(plan.datasets), plan.command, time.time())
-        with self._transaction() as connection:
-            connection.execute("INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)", row)
+        with self._transaction() as execute:
+            execute(_replace("plans", row), row)
 
     def plans(self) -> list[StoredPlan]:
-        """Return the plans in the order of their names."""
+        """Return the plans, sorted by name."""
         rows = self._connection.execute("SELECT name, text, seed, datasets, command FROM plans ORDER BY name")
         return [StoredPlan(name, text, seed, json.loads(data), command) for name, text, seed, data, command in rows]
 
-    def rows(self) -> dict[str, Row]:
+    def outcomes(self) -> dict[str, Outcome]:
         """Return all results by key."""
-        columns = ", ".join(f'"{name}"' for name in METRICS)
-        selected = self._connection.execute(
-            "SELECT key, n_iter, converged, warnings, error, seconds, transform_seconds, finished, environment,"
-            f" {columns} FROM results"
-        )
-        found = {}
-        for key, n_iter, converged, warned, error, seconds, of_transform, finished, environment, *values in selected:
-            outcome = Outcome(
-                metrics=dict(zip(METRICS, values, strict=True)) if error is None else None,
-                seconds=seconds,
-                transform_seconds=of_transform,
-                n_iter=n_iter,
-                converged=None if converged is None else bool(converged),
-                warnings=tuple(json.loads(warned)),
-                error=error,
+        return {
+            row["key"]: Outcome(
+                metrics={name: row[name] for name in METRICS} if row["error"] is None else None,
+                converged=None if row["converged"] is None else bool(row["converged"]),
+                warnings=tuple(json.loads(row["warnings"])),
+                environment=json.loads(row["environment"]),
+                **{name: row[name] for name in ("seconds", "transform_seconds", "n_iter", "error")},
             )
-            found[key] = Row(key, outcome, finished, json.loads(environment))
-        return found
+            for row in self._connection.execute("SELECT * FROM results")
+        }
 
     def accuracies(self) -> dict[str, float]:
-        """Return the accuracy of every fit that did not fail."""
-        return dict(self._connection.execute("SELECT key, ACC FROM results WHERE status = 'done'").fetchall())
+        """Return the accuracy of every successful fit by key."""
+        return self._of_successful("ACC")
 
     def seconds(self) -> dict[str, float]:
-        """Return how long every fit took that did not fail."""
-        return dict(self._connection.execute("SELECT key, seconds FROM results WHERE status = 'done'").fetchall())
+        """Return the duration of every successful fit by key."""
+        return self._of_successful("seconds")
 
-    def n_at_work(self) -> int:
-        """Return how many fits are under way."""
-        return len(self._live(time.time()))
+    def _of_successful(self, column: str) -> dict[str, float]:
+        return dict(map(tuple, self._connection.execute(f"SELECT key, {column} FROM results WHERE status = 'done'")))
+
+    def n_running(self) -> int:
+        """Return the number of fits that are running now, in any process."""
+        return len(self._live())
 
     def finished(self, *, retry_before: float = 0.0) -> set[str]:
-        """Return the keys of the results, without failures before that time, which are to be tried again."""
-        rows = self._connection.execute(
-            "SELECT key FROM results WHERE status = 'done' OR finished >= ?", (retry_before,)
-        )
-        return {key for (key,) in rows}
+        """Return the keys of all results, without the failures before a time, which are to be run again."""
+        query = "SELECT key FROM results WHERE status = 'done' OR finished >= ?"
+        return {key for (key,) in self._connection.execute(query, (retry_before,))}
 
     def claim(self, jobs: Sequence[Job], *, retry_before: float = 0.0) -> Job | None:
-        """Take the first fit that nobody has done or is doing; None if there is none at the moment."""
-        with self._transaction() as connection:
-            now = time.time()
-            taken = self.finished(retry_before=retry_before) | self._live(now)
+        """Claim the first fit that is neither finished nor claimed; None if there is none at the moment."""
+        with self._transaction() as execute:
+            taken = self.finished(retry_before=retry_before) | self._live()
             free = next((job for job in jobs if job.key not in taken), None)
             if free is None:
                 return None
-            row = (free.key, self.holder, socket.gethostname(), os.getpid(), now)
-            connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)", row)
-        with self._lock:
-            self._held.add(free.key)
+            row = (free.key, self.holder, socket.gethostname(), os.getpid(), time.time())
+            execute(_replace("claims", row), row)
+        self._held.add(free.key)
         if self._thread is None:
             self._thread = threading.Thread(target=self._beat, daemon=True)
             self._thread.start()
         return free
 
-    def _live(self, now: float) -> set[str]:
-        """Return the claims of those who are still there."""
-        rows = self._connection.execute("SELECT key, host, process, heartbeat FROM claims").fetchall()
-        here = socket.gethostname()
-        return {
-            key
-            for key, host, process, heartbeat in rows
-            if abs(now - heartbeat) < LEASE and (host != here or _is_alive(process))
-        }
+    def _live(self) -> set[str]:
+        """Return the claims whose processes are still running, as far as can be told."""
+        now, here = time.time(), socket.gethostname()
+        claims = self._connection.execute("SELECT * FROM claims WHERE abs(? - heartbeat) < ?", (now, LEASE))
+        return {claim["key"] for claim in claims if claim["host"] != here or _is_alive(claim["process"])}
 
-    def finish(self, job: Job, outcome: Outcome, environment: Mapping[str, Any]) -> bool:
-        """Store how a fit ended and give its claim back, in one transaction; False if others have taken it over."""
-        values = [None] * len(METRICS) if outcome.metrics is None else [outcome.metrics[name] for name in METRICS]
+    def finish(self, job: Job, outcome: Outcome) -> bool:
+        """Store an outcome and release its claim in one transaction; False if another process has taken the claim."""
+        metrics = outcome.metrics or dict.fromkeys(METRICS)
         row = (
             *(job.key, json.dumps(job.description, sort_keys=True), "done" if outcome.error is None else "failed"),
-            *values,
+            *(metrics[name] for name in METRICS),
             *(outcome.n_iter, outcome.converged, json.dumps(outcome.warnings), outcome.error),
-            *(outcome.seconds, outcome.transform_seconds, time.time(), json.dumps(environment, sort_keys=True)),
+            *(outcome.seconds, outcome.transform_seconds, time.time(), json.dumps(outcome.environment, sort_keys=True)),
         )
-        with self._transaction() as connection:
-            ours = (job.key, self.holder)
-            mine = connection.execute("DELETE FROM claims WHERE key = ? AND holder = ?", ours).rowcount == 1
-            if mine:
-                places = ", ".join("?" * len(row))
-                connection.execute(f"INSERT OR REPLACE INTO results VALUES ({places})", row)
-        with self._lock:
-            self._held.discard(job.key)
-        return mine
+        with self._transaction() as execute:
+            released = execute("DELETE FROM claims WHERE key = ? AND holder = ?", (job.key, self.holder)).rowcount
+            if released:
+                execute(_replace("results", row), row)
+        self._held.discard(job.key)
+        return bool(released)
 
     def _beat(self) -> None:
-        """Say, from time to time, that the holder of the claims is still there."""
-        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
-        try:
+        """Renew the claims from time to time, so that other processes respect them."""
+        with closing(self._connect()) as connection:
             while not self._stop.wait(_HEARTBEAT):
-                with self._lock:
-                    busy = bool(self._held)
-                if busy:
+                if self._held:
                     connection.execute("UPDATE claims SET heartbeat = ? WHERE holder = ?", (time.time(), self.holder))
-        finally:
-            connection.close()
+
+
+def _replace(table: str, row: Sequence[Any]) -> str:
+    return f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(row))})"
 
 
 def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
+    except OSError as error:  # a process of another user must not be signalled, but it runs
+        return not isinstance(error, ProcessLookupError)
     return True
-
-
-def count_keys(jobs: Iterable[Job], keys: set[str]) -> int:
-    """Return how many of the fits are among the keys."""
-    return sum(job.key in keys for job in jobs)

@@ -1,176 +1,189 @@
-"""From results to figures: the best setting by the labels, the default without them, and the paper's beside both."""
+"""The figures of a benchmark: stored results under both selections of settings, and the paper's beside them."""
 
-from __future__ import annotations
-
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._cells import NO_TRANSFORM, Cell, Setting, cells, kept
+from ._cells import NO_TRANSFORM, Cell, Setting, all_jobs, cells, kept
 from ._data import OWN_FEATURES, Facts
 from ._paper import Printed, printed
 from ._plan import Plan, parse_plan
-from ._run import all_jobs, facts_of
-from ._store import METRICS, Row, StoredPlan
+from ._store import Outcome, StoredPlan
 
 ORACLE, DEFAULT = "oracle", "default"
 
 
+class Place(NamedTuple):
+    """Where a figure stands in the tables."""
+
+    dataset: str
+    method: str
+    transform: str
+    selection: str
+    rate: float = 1.0
+
+    def __str__(self) -> str:
+        """Return the place in words, without the selection."""
+        shuffled = "" if self.rate == 1 else f", {self.rate:.0%} shuffled"
+        return f"{self.dataset}, {self.method}, {self.transform}{shuffled}"
+
+
 @dataclass(frozen=True)
 class Selected:
-    """A cell with the setting that a selection gives it, and the results of its trials."""
+    """A cell with the setting that was selected for it, and the results of its trials."""
 
     cell: Cell
     selection: str
     setting: Setting
-    rows: tuple[Row, ...]
+    trials: tuple[Outcome, ...]
     n_settings: int
     table: str | None
 
     @property
+    def place(self) -> Place:
+        """Where it stands in the tables."""
+        return Place(*self.cell.group, self.selection, self.cell.rate)
+
+    @property
     def uses_labels(self) -> bool:
-        """Whether labels entered, by the selection or by the graph."""
+        """Whether labels were used, by the selection or by the graph."""
         return self.selection == ORACLE or self.cell.uses_labels
 
     @property
     def own_features(self) -> bool:
-        """Whether the features are not the paper's."""
+        """Whether the features are not those of the paper."""
         return self.cell.dataset.endswith(OWN_FEATURES)
 
-    def values(self, metric: str) -> list[float]:
-        """Return a metric of every trial, in percent."""
-        return [100 * row.outcome.metrics[metric] for row in self.rows if row.outcome.metrics is not None]
+    def figure(self, metric: str) -> Printed:
+        """Return the mean and the sample standard deviation over the trials, in percent; None for a single trial."""
+        values = [100 * outcome.metrics[metric] for outcome in self.trials if outcome.metrics is not None]
+        return Printed(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
-    def mean(self, metric: str) -> float:
-        """Return the mean over the trials, in percent."""
-        return float(np.mean(self.values(metric)))
-
-    def std(self, metric: str) -> float | None:
-        """Return the standard deviation over the trials (with n − 1), in percent; None for a single one."""
-        values = self.values(metric)
-        return float(np.std(values, ddof=1)) if len(values) > 1 else None
+    @property
+    def accuracy(self) -> float:
+        """Mean ACC in percent."""
+        return self.figure("ACC").mean
 
     @property
     def seconds(self) -> float:
-        """Mean seconds of a fit."""
-        return float(np.mean([row.outcome.seconds for row in self.rows]))
+        """Mean duration of a fit."""
+        return float(np.mean([outcome.seconds for outcome in self.trials]))
 
     @property
     def transform_seconds(self) -> float | None:
-        """Mean seconds that building the transform took of it."""
-        times = [row.outcome.transform_seconds for row in self.rows if row.outcome.transform_seconds is not None]
+        """Mean duration of building the transform, which is part of the fit."""
+        times = [outcome.transform_seconds for outcome in self.trials if outcome.transform_seconds is not None]
         return float(np.mean(times)) if times else None
 
     def paper(self, metric: str) -> Printed | None:
-        """Return the paper's figure."""
-        return printed(self.table, self.cell.dataset, self.cell.method, self.cell.transform, metric)
+        """Return the figure of the paper."""
+        return printed(self.table, *self.cell.group, metric)
 
     def difference(self, metric: str) -> float | None:
-        """Return ours minus the paper's, in points, as printed with two decimals; None where it has none."""
-        other = self.paper(metric)
-        return None if other is None else round(self.mean(metric) - other.mean, 2)
+        """Return our mean minus that of the paper, in points rounded to two decimals; None where it has none."""
+        paper = self.paper(metric)
+        return None if paper is None else round(self.figure(metric).mean - paper.mean, 2)
 
 
 @dataclass(frozen=True)
 class PlanResults:
-    """A plan with what the file holds, of it and of others."""
+    """A plan with the results of the file, which may hold those of other plans, too."""
 
     plan: Plan
     command: str
     facts: Mapping[str, Facts]
     cells: tuple[Cell, ...]
-    rows: Mapping[str, Row]
+    outcomes: Mapping[str, Outcome]
 
     @cached_property
     def accuracies(self) -> dict[str, float]:
-        """Accuracy of every fit that did not fail."""
-        return {key: row.outcome.metrics["ACC"] for key, row in self.rows.items() if row.outcome.metrics is not None}
+        """Accuracy of every successful fit by key."""
+        return {key: outcome.metrics["ACC"] for key, outcome in self.outcomes.items() if outcome.metrics is not None}
 
     @cached_property
     def keys(self) -> set[str]:
-        """Keys of the fits that the plan needs, as far as is known."""
-        return {job.key for job in all_jobs(self.plan, list(self.cells), self.accuracies.get)}
+        """Keys of the fits that the plan needs, as far as the screening has decided."""
+        return {job.key for job in all_jobs(self.plan, self.cells, self.accuracies.get)}
 
     @property
     def n_fits(self) -> int:
-        """How many these are."""
+        """Number of fits that the plan needs."""
         return len(self.keys)
 
     @property
     def n_missing(self) -> int:
-        """Fits that are not in the file."""
-        return len(self.keys - self.rows.keys())
+        """Number of fits that have not run yet."""
+        return len(self.keys - self.outcomes.keys())
 
     @cached_property
     def failures(self) -> list[tuple[Cell, str, int]]:
-        """Cells with an error, and how many fits ended with it."""
-        found: dict[tuple[int, str], int] = {}
-        for number, cell in enumerate(self.cells):
-            settings = [*cell.grid, *([cell.default] if cell.default is not None else [])]
+        """Cells with failed fits: each error with the number of fits that ended with it."""
+        failures = []
+        for cell in self.cells:
+            settings = [setting for setting in (*cell.grid, cell.default) if setting is not None]
             keys = {cell.job(s, self.plan.seed + t).key for s in settings for t in range(self.plan.trials)}
-            for key in keys & self.rows.keys():
-                if (error := self.rows[key].outcome.error) is not None:
-                    found[number, error] = found.get((number, error), 0) + 1
-        return [(self.cells[number], error, count) for (number, error), count in found.items()]
+            errors = Counter(self.outcomes[key].error for key in keys & self.outcomes.keys())
+            failures += [(cell, error, count) for error, count in errors.items() if error is not None]
+        return failures
 
     @cached_property
     def selected(self) -> list[Selected]:
-        """Every cell under both selections, where all its trials are there."""
-        found = []
+        """Every cell under both selections, where all its trials are complete."""
+        selected: list[Selected | None] = []
         for cell in self.cells:
-            candidates = [self._try(cell, ORACLE, setting) for setting in kept(self.plan, cell, self.accuracies.get)]
-            complete = [one for one in candidates if one is not None]
-            best = max(complete, key=lambda one: one.mean("ACC"), default=None)
-            default = None if cell.default is None else self._try(cell, DEFAULT, cell.default)
-            found += [one for one in (best, default) if one is not None]
-        return found
+            tried = [self._select(cell, ORACLE, setting) for setting in kept(self.plan, cell, self.accuracies.get)]
+            complete = [one for one in tried if one is not None]
+            selected.append(max(complete, key=attrgetter("accuracy"), default=None))
+            selected.append(None if cell.default is None else self._select(cell, DEFAULT, cell.default))
+        return [one for one in selected if one is not None]
 
-    def _try(self, cell: Cell, selection: str, setting: Setting) -> Selected | None:
-        rows = [self.rows.get(cell.job(setting, self.plan.seed + trial).key) for trial in range(self.plan.trials)]
-        there = tuple(row for row in rows if row is not None and row.outcome.metrics is not None)
-        if len(there) < self.plan.trials:
+    def _select(self, cell: Cell, selection: str, setting: Setting) -> Selected | None:
+        keys = [cell.job(setting, self.plan.seed + trial).key for trial in range(self.plan.trials)]
+        successful = tuple(self.outcomes[key] for key in keys if key in self.accuracies)
+        if len(successful) < self.plan.trials:
             return None
         n_settings = len(cell.grid) if selection == ORACLE else 1
-        return Selected(cell, selection, setting, there, n_settings, self.plan.paper)
-
-    def find(self, dataset: str, method: str, transform: str, selection: str, rate: float = 1.0) -> Selected | None:
-        """Return a cell under a selection."""
-        return self._by_name.get((dataset, method, transform, selection, rate))
+        return Selected(cell, selection, setting, successful, n_settings, self.plan.paper)
 
     @cached_property
-    def _by_name(self) -> dict[tuple[str, str, str, str, float], Selected]:
-        return {
-            (one.cell.dataset, one.cell.method, one.cell.transform, one.selection, one.cell.rate): one
-            for one in self.selected
-        }
+    def _by_place(self) -> dict[Place, Selected]:
+        return {one.place: one for one in self.selected}
 
-    @property
-    def baselines(self) -> list[Selected]:
-        """The cells without a tensor."""
-        return [one for one in self.selected if one.cell.transform == NO_TRANSFORM]
+    def find(self, dataset: str, method: str, transform: str, selection: str, rate: float = 1.0) -> Selected | None:
+        """Return a cell under a selection, if it is complete."""
+        return self._by_place.get(Place(dataset, method, transform, selection, rate))
 
-    @property
+    def counterpart(self, one: Selected, **changes: Any) -> Selected | None:
+        """Return the cell whose place differs in `changes` only, such as ``transform="FFT"``."""
+        return self._by_place.get(one.place._replace(**changes))
+
+    @cached_property
     def tensors(self) -> list[Selected]:
-        """The cells with one."""
+        """The cells of tensor methods, without the baselines."""
         return [one for one in self.selected if one.cell.transform != NO_TRANSFORM]
 
-    def n_below(self, points: float, selection: str, metric: str = "ACC") -> tuple[int, int]:
-        """Return how many cells are within so many points of the paper's or above, and how many have a figure there."""
-        gaps = [
-            gap
-            for one in self.tensors
-            if one.selection == selection and not one.own_features and (gap := one.difference(metric)) is not None
+    def remarks(self, one: Selected) -> list[str]:
+        """Return the notes of the plan on a cell."""
+        dataset, method, transform = one.cell.group
+        return [
+            note.text
+            for note in self.plan.notes
+            if (note.dataset or dataset, note.method or method, note.transform or transform) == one.cell.group
         ]
-        return sum(gap >= -points for gap in gaps), len(gaps)
+
+    def compared(self, selection: str, metric: str = "ACC") -> list[tuple[Selected, float]]:
+        """Return the cells that the paper has a figure for, of the same features, with the difference to it."""
+        cells = [one for one in self.tensors if one.selection == selection and not one.own_features]
+        return [(one, gap) for one in cells if (gap := one.difference(metric)) is not None]
 
 
-def read_results(stored: StoredPlan, rows: Mapping[str, Row]) -> PlanResults:
-    """Return what a file holds of one of its plans."""
+def read_results(stored: StoredPlan, outcomes: Mapping[str, Outcome]) -> PlanResults:
+    """Return the results of a stored plan."""
     plan = replace(parse_plan(stored.name, stored.text), seed=stored.seed)
-    facts = facts_of(stored)
-    return PlanResults(plan, stored.command, facts, tuple(cells(plan, facts)), rows)
-
-
-__all__ = ["DEFAULT", "METRICS", "ORACLE", "PlanResults", "Selected", "read_results"]
+    facts = {name: Facts(**record) for name, record in stored.datasets.items()}
+    return PlanResults(plan, stored.command, facts, tuple(cells(plan, facts)), outcomes)

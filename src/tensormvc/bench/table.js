@@ -1,5 +1,5 @@
 "use strict";
-// Tables that can be sorted and filtered. Without this script they are plain tables with all rows.
+// Makes tables sortable and filterable. Without this script they show all rows.
 for (const box of document.querySelectorAll("[data-filters]")) {
   const table = box.querySelector("table");
   const body = table.tBodies[0];
@@ -52,7 +52,7 @@ for (const box of document.querySelectorAll("[data-filters]")) {
       for (const other of heads) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", direction);
       const sign = direction === "ascending" ? 1 : -1;
-      // What is no number stays at the end, either way.
+      // Cells without a number stay at the end in both directions.
       const compare = numeric
         ? (a, b) => {
             const [x, y] = [number(text(a, column)), number(text(b, column))];

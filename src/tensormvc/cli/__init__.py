@@ -1,4 +1,4 @@
-"""The command line. Each command imports what it needs, so that ``--help`` and completion answer at once."""
+"""The command line. Commands import what they need when they run, so that ``--help`` and completion are fast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ._bench import bench, report_bench, run_bench
 from ._cluster import cluster
 from ._convert import convert, info
 from ._demo import demo
-from ._outcome import EXIT_CODES, INTERRUPTED, TERMINATED
+from ._options import with_groups
+from ._outcome import EXIT_CODES, INTERRUPTED, TERMINATED, with_outcome
 
 __all__ = ["app", "run"]
 
@@ -29,15 +30,16 @@ app = typer.Typer(
 )
 for group, commands in ((app, (cluster, audit, info, convert, demo)), (bench, (run_bench, report_bench))):
     for command in commands:
-        # Lines of the source mean nothing on a terminal of another width.
+        # The terminal breaks the lines of a paragraph, not the source.
         paragraphs = (inspect.getdoc(command) or "").split("\n\n")
         words = "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
-        group.command(command.__name__.removesuffix("_bench"), help=words, epilog=EXIT_CODES)(command)
+        register = group.command(command.__name__.removesuffix("_bench"), help=words, epilog=EXIT_CODES)
+        register(with_outcome(with_groups(command)))
 app.add_typer(bench)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"tensormvc {__version__}")
         raise typer.Exit
 
@@ -48,16 +50,16 @@ def tensormvc(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Cluster samples that several views describe, whatever the order of the rows.
+    """Cluster samples that are described by several views, whatever the order of the rows.
 
     Example: tensormvc cluster data.mat -k 7 -o labels.csv
     """
 
 
 def run() -> None:
-    """Run the command that the arguments of the process name."""
+    """Run the command given by the arguments of the process."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a letter that the terminal lacks is no reason to fail
+        if hasattr(stream, "reconfigure"):  # a character that the terminal lacks is no reason to fail
             stream.reconfigure(errors="replace")
     signal.signal(signal.SIGTERM, _terminate)
     try:

@@ -1,4 +1,4 @@
-"""``tensormvc bench``: the paper's tables, run and reported."""
+"""``tensormvc bench``: run the paper's tables, and report the results."""
 
 from __future__ import annotations
 
@@ -6,80 +6,44 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ._options import Force, Json
-from ._outcome import (
-    BAD_DATA,
-    BAD_OUTPUT,
-    EXIT_CODES,
-    Failure,
-    usage_error,
-    with_outcome,
-    working_on_data,
-    writing_output,
-)
+from ._outcome import BAD_DATA, BAD_OUTPUT, EXIT_CODES, Failure, usage_error, working_on_data, writing_output
 from ._report import command_line
-from ._screen import console, print_json, progress
+from ._screen import progress, show
 
 bench = typer.Typer(
     name="bench",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Run benchmarks that can be interrupted, and report them beside the paper's figures.",
+    help="Run resumable benchmarks, and report them next to the figures of the paper.",
     epilog=EXIT_CODES,
 )
-
-DataFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--data",
-        metavar="DIR",
-        show_default=False,
-        help="Folder of the data sets; data in TENSORMVC_SHARED by default, else ../shared/data.",
-    ),
-]
+_PLAN = "A TOML file, or smoke, clustering, ablation-basis, ablation-kn, ablation-ka, runtime or shuffle-rate."
+_RESULTS = "SQLite file for the results; PLAN.sqlite by default. An existing file is resumed."
+_DATA = "Folder of the data sets; by default $TENSORMVC_SHARED/data, else ../shared/data."
 
 
-@with_outcome
 def run_bench(
-    plan: Annotated[
-        str,
-        typer.Argument(
-            metavar="PLAN",
-            show_default=False,
-            help="A plan by name (smoke, clustering, ablation-basis, ablation-kn, ablation-ka, runtime, shuffle-rate), "
-            "or a TOML file.",
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="RESULTS",
-            show_default=False,
-            help="SQLite file of results; PLAN.sqlite by default. One that is there is gone on with.",
-        ),
-    ] = None,
-    data: DataFolder = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at work.")] = 1,
-    retry: Annotated[bool, typer.Option("--retry", help="Try again what failed before.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is left to do, and do nothing.")] = False,
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help=_PLAN)],
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="RESULTS", help=_RESULTS)] = None,
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help=_DATA)] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of worker processes.")] = 1,
+    retry: Annotated[bool, typer.Option("--retry", help="Run failed fits again.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how much is left to do.")] = False,
     seed: Annotated[
         int | None,
-        typer.Option(
-            "--seed", min=0, max=2**31, show_default=False, help="Seed of the first trial, instead of the plan's."
-        ),
+        typer.Option("--seed", min=0, max=2**31, help="Seed of the first trial; overrides PLAN."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run what PLAN asks for and RESULTS lacks.
+    """Run the fits in PLAN that are not in RESULTS yet.
 
-    Killed at any moment, the same command goes on where it was. Several can work on one file at once. What fails is
-    stored with its error.
+    The command can be killed at any time; run it again to resume. Several processes can share one RESULTS file. The
+    errors of failed fits are stored.
 
     Example: tensormvc bench run smoke --jobs 2
     """
@@ -88,21 +52,19 @@ def run_bench(
     from ..bench._run import plan_outlook
 
     try:
-        made = benchmark.load_plan(plan, seed=seed)
+        loaded = benchmark.load_plan(plan, seed=seed)
     except PlanError as error:
         raise usage_error(str(error)) from error
-    results = Path(f"{made.name}.sqlite") if output is None else output
+    results = Path(f"{loaded.name}.sqlite") if output is None else output
     if dry_run:
-        with working_on_data(), _results(results):
-            ahead = plan_outlook(made, results, data=data)
-        if as_json:
-            print_json({"plan": made.name, "results": results, **vars(ahead)})
-        else:
-            console().print(f"{made.name}: {ahead.in_words()}")
+        with working_on_data(), _results(results, BAD_OUTPUT):
+            outlook = plan_outlook(loaded, results, data=data)
+        words = f"{loaded.name}: {outlook.in_words()}"
+        show({"plan": loaded.name, "results": results, **vars(outlook)}, as_json, [words])
         return
-    with working_on_data(), _results(results), progress(f"running {made.name}") as advance:
-        found = benchmark.run_plan(
-            made,
+    with working_on_data(), _results(results, BAD_OUTPUT), progress(f"running {loaded.name}") as advance:
+        summary = benchmark.run_plan(
+            loaded,
             results,
             data=data,
             n_jobs=jobs,
@@ -110,63 +72,45 @@ def run_bench(
             command=command_line(),
             progress=lambda done, total, words: advance(done, words, total),
         )
-    if as_json:
-        print_json(vars(found))
-    else:
-        _show(found)
-    if found.n_failed:
-        raise Failure(
-            BAD_DATA, f"{found.n_failed} fits failed, the first with: {found.errors[0]}\nTry them again with --retry."
-        )
+    lines = [
+        f"{summary.plan}: {summary.n_fits:,} fits, {summary.n_before:,} of them from earlier runs; "
+        f"{summary.seconds:.0f} seconds",
+        f"Results: {summary.results}\nNext: tensormvc bench report {summary.results} -o report",
+    ]
+    show(vars(summary), as_json, lines)
+    if summary.n_failed:
+        message = f"{summary.n_failed} fits failed, the first with: {summary.errors[0]}\nRun them again with --retry."
+        raise Failure(BAD_DATA, message)
 
 
-def _show(found: Any) -> None:
-    screen = console()
-    screen.print(
-        f"{found.plan}: {found.n_fits:,} fits, {found.n_before:,} of them done before; {found.seconds:.0f} seconds"
-    )
-    screen.print(f"Results: {found.results}\nNext: tensormvc bench report {found.results} -o report")
+def report_bench(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="SQLite file written by bench run.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the report and the tables.")
+    ] = Path("bench-report"),
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write an HTML report, CSV and LaTeX tables of RESULTS, next to the figures of the paper.
+
+    RESULTS may be unfinished: table cells without all their trials are left out.
+
+    Example: tensormvc bench report smoke.sqlite -o report
+    """
+    from ..bench import write_bench_report
+
+    with _results(results, BAD_DATA), writing_output(output):
+        written = write_bench_report(results, output, force=force)
+    show({"results": results, "files": written}, as_json, map(str, written))
 
 
 @contextmanager
-def _results(path: Path) -> Iterator[None]:
-    """Turn what goes wrong with the file of results into a `Failure`."""
+def _results(path: Path, code: int) -> Iterator[None]:
+    """Turn errors of the results file into a `Failure`."""
     from ..bench._store import StoreError
 
     try:
         yield
     except (StoreError, sqlite3.Error) as error:
         text = str(error)
-        raise Failure(BAD_OUTPUT, text if str(path) in text else f"{path}: {text}") from error
-
-
-@with_outcome
-def report_bench(
-    results: Annotated[
-        Path, typer.Argument(metavar="RESULTS", show_default=False, help="SQLite file that bench run has made.")
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the page and the tables.")
-    ] = Path("bench-report"),
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
-    """Write a page, CSV and LaTeX about RESULTS, with the paper's figures beside ours.
-
-    RESULTS may be unfinished: cells without all their trials are left out.
-
-    Example: tensormvc bench report smoke.sqlite -o report
-    """
-    from ..bench._report import write_bench_report
-    from ..bench._store import StoreError
-
-    try:
-        with writing_output(output):
-            written = write_bench_report(results, output, force=force)
-    except (StoreError, sqlite3.Error) as error:
-        text = str(error)
-        raise Failure(BAD_DATA, text if str(results) in text else f"{results}: {text}") from error
-    if as_json:
-        print_json({"results": results, "files": written})
-        return
-    console().print("\n".join(f"{path}" for path in written))
+        raise Failure(code, text if str(path) in text else f"{path}: {text}") from error

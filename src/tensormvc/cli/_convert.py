@@ -1,153 +1,111 @@
-"""``tensormvc info`` and ``tensormvc convert``: a look at a file, and the same data in another format."""
+"""``tensormvc info`` and ``tensormvc convert``: summarise a file, and write its data in another format."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ._options import (
-    File,
-    Force,
-    JoinOption,
-    Json,
-    LabelName,
-    NoLabels,
-    On,
-    SamplesOption,
-    Seed,
-    ViewNames,
-    load,
-    refuse_same_file,
-)
-from ._outcome import usage_error, with_outcome, working_on_data, writing_output
-from ._screen import console, print_json, progress, table
+from ._options import Force, Json, Seed, Source
+from ._outcome import check_output, usage_error, working_on_data, writing_output
+from ._screen import progress, show, table
+
+_OUTPUT = "A .npz or .mat file, or a folder (no ending, or .parquet) for one Parquet file per view."
+_REMARKS = {
+    "n_duplicates": "rows repeat an earlier row",
+    "n_constant": "columns are constant",
+    "n_missing": "rows are entirely NaN: this view is missing for these samples",
+    "n_nonfinite": "other values are NaN or infinite",
+}
 
 
-@with_outcome
-def info(
-    file: File,
-    seed: Annotated[int, typer.Option("--seed", help="Taken, like by every command; nothing here is random.")] = 0,
-    as_json: Json = False,
-    views: ViewNames = None,
-    labels: LabelName = None,
-    no_labels: NoLabels = False,
-    samples: SamplesOption = None,
-    on: On = None,
-    join: JoinOption = None,
-) -> None:
-    """Show what FILE holds: views, types, gaps, duplicates, known classes, and how it could be normalised.
+def info(source: Source, as_json: Json = False) -> None:
+    """Summarise FILE: its views, data types, missing values, duplicates and known classes, and how to scale it.
 
     Example: tensormvc info data.mat
     """
     from .. import datasets
+    from ..auto import suggest_scaling
 
-    data = load(file, views, labels, no_labels, samples, on, join)
-    with working_on_data(), progress(f"looking at {file.name}"):
+    data = source.load()
+    with working_on_data(), progress(f"reading {source.file.name}"):
         found = datasets.describe(data.views, data.y)
-    if as_json:
-        print_json({"file": file, "sample_ids": data.sample_ids is not None, **vars(found)})
-        return
-    _show(file, found, data.sample_ids)
+        scalings = [suggest_scaling(view) for view in data.views.values()]
+    views = [asdict(view) | {"scaling": name} for view, (name, _) in zip(found.views, scalings, strict=True)]
+    result = {"file": source.file, "sample_ids": data.sample_ids is not None, **vars(found), "views": views}
+    show(result, as_json, _info_lines(result, data.sample_ids, [meaning for _, meaning in scalings]))
 
 
-def _show(file: Path, found: Any, ids: Any) -> None:
-    screen = console()
-    known = "" if ids is None else f", with ids such as {ids[0]}"
-    screen.print(f"{file}: {found.n_samples:,} samples{known}; {len(found.views)} views")
-    if found.class_counts is not None:
-        sizes = found.class_counts.values()
-        order = "sorted by class: what depends on the order profits from it" if found.class_sorted else "not in order"
-        span = " to ".join(f"{size:,}" for size in sorted({min(sizes), max(sizes)}))
-        screen.print(f"{len(sizes)} known classes of {span} samples, {order}")
-    if found.n_duplicates:
-        screen.print(f"{found.n_duplicates:,} samples repeat an earlier one in all views")
+def _info_lines(result: dict[str, Any], ids: Any, meanings: list[str]) -> Iterable[Any]:
+    views, counts = result["views"], result["class_counts"]
+    known = "" if ids is None else f" with ids such as {ids[0]}"
+    yield f"{result['file']}: {result['n_samples']:,} samples{known}; {len(views)} views"
+    if counts is not None:
+        order = "not sorted by class"
+        if result["class_sorted"]:
+            order = "sorted by class, which favours methods that depend on the row order (convert --shuffle 1)"
+        span = " to ".join(f"{size:,}" for size in sorted({min(counts.values()), max(counts.values())}))
+        yield f"{len(counts)} known classes of {span} samples, {order}"
+    if result["n_duplicates"]:
+        yield f"{result['n_duplicates']:,} samples repeat an earlier sample in all views"
     rows = [
         (
-            *(view.name, f"{view.dtype} {view.storage}", f"{view.n_features:,}", f"{view.density:.0%}"),
-            *(f"{view.minimum:.3g}", f"{view.maximum:.3g}"),
+            *(view["name"], f"{view['dtype']} {view['storage']}", f"{view['n_features']:,}", f"{view['density']:.0%}"),
+            *(f"{view['minimum']:.3g}", f"{view['maximum']:.3g}", view["scaling"]),
         )
-        for view in found.views
+        for view in views
     ]
-    screen.print(table(["view", "values", "features", "non-zero", "least", "most"], rows, left=2))
-    for view in found.views:
-        for count, text in (
-            (view.n_duplicates, "rows repeat an earlier one"),
-            (view.n_constant, "columns have a single value"),
-            (view.n_missing, "rows are NaN throughout: samples without this view"),
-            (view.n_nonfinite, "other values are NaN or infinite, which no method takes"),
-        ):
-            if count:
-                screen.print(f"{view.name}: {count:,} {text}")
-        screen.print(f"{view.name}: {view.why}; suggested normalisation: {view.normalisation}")
+    yield table(["view", "values", "features", "non-zero", "minimum", "maximum", "usual scaling"], rows, left=2)
+    for view in views:
+        for name, remark in _REMARKS.items():
+            if view[name]:
+                yield f"{view['name']}: {view[name]:,} {remark}"
+    for name, meaning in dict(zip((view["scaling"] for view in views), meanings, strict=True)).items():
+        yield f"{name}: {meaning}"
+    yield "cluster compares the scalings that suit each view; --param normalisation=NAME sets one for all views."
 
 
-@with_outcome
 def convert(
-    file: File,
-    output: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OUT",
-            show_default=False,
-            help="A .npz or .mat file, or a folder (no ending, or .parquet) for a Parquet file a view.",
-        ),
-    ],
+    source: Source,
+    output: Annotated[Path, typer.Argument(metavar="OUT", help=_OUTPUT)],
     shuffle: Annotated[
-        float, typer.Option("--shuffle", min=0.0, max=1.0, metavar="RATE", help="Share of the samples to shuffle.")
+        float, typer.Option("--shuffle", min=0.0, max=1.0, metavar="RATE", help="Fraction of the samples to shuffle.")
     ] = 0.0,
     seed: Seed = 0,
     force: Force = False,
     as_json: Json = False,
-    views: ViewNames = None,
-    labels: LabelName = None,
-    no_labels: NoLabels = False,
-    samples: SamplesOption = None,
-    on: On = None,
-    join: JoinOption = None,
 ) -> None:
-    """Write the views and labels of FILE to OUT, in the format that the ending of OUT says.
+    """Write the views and labels of FILE to OUT, in the format given by the ending of OUT.
 
-    Names of views and samples are not kept. Most benchmark files are sorted by class: --shuffle 1 puts an end to it.
+    The names of views and samples are not kept. Most benchmark files are sorted by class; --shuffle 1 undoes that.
 
     Example: tensormvc convert data.mat shuffled.npz --shuffle 1
     """
     from .. import datasets
-    from .._files import check_target
 
     if output.suffix.lower() not in ("", ".npz", ".mat", ".parquet"):
         raise usage_error(f"{output}: the ending must be .npz, .mat, or none or .parquet for a folder of Parquet files")
-    refuse_same_file(file, output)
-    with writing_output(output):
-        check_target(output, overwrite=force)
-    data = load(file, views, labels, no_labels, samples, on, join)
-    kept, y = data.views, data.y
+    source.refuse_as_output(output)
+    check_output(output, force)
+    data = source.load()
+    views, y = data.views, data.y
     if shuffle:
-        kept, y, _ = datasets.shuffle_samples(kept, y, shuffle, random_state=seed)
+        views, y, _ = datasets.shuffle_samples(views, y, shuffle, random_state=seed)
     with working_on_data(), writing_output(output), progress(f"writing {output.name}"):
-        datasets.save_views(output, kept, y, overwrite=force)
-    sizes = [int(view.shape[1]) for view in kept.values()]
+        datasets.save_views(output, views, y, overwrite=force)
+    n, sizes, dropped = data.n_samples, [int(view.shape[1]) for view in views.values()], data.sample_ids is not None
     result = {
-        "file": file,
-        "output": output,
-        "n_samples": data.n_samples,
-        "n_features": sizes,
-        "labels": y is not None,
-        "shuffled": shuffle,
-        "seed": seed,
-        "dropped_sample_ids": data.sample_ids is not None,
+        **{"file": source.file, "output": output, "n_samples": n, "n_features": sizes, "labels": y is not None},
+        **{"shuffled": shuffle, "seed": seed, "dropped_sample_ids": dropped},
     }
-    if as_json:
-        print_json(result)
-        return
-    screen = console()
     shuffled = f", {shuffle:.0%} of them shuffled" if shuffle else ""
-    screen.print(f"{output}: {data.n_samples:,} samples{shuffled}; {len(sizes)} views with {_listed(sizes)} features")
-    screen.print("with labels" if y is not None else "without labels")
-    if data.sample_ids is not None:
-        screen.print("The ids of the samples are not kept in this format.")
-
-
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(f"{number:,}" for number in numbers)
+    features = ", ".join(f"{size:,}" for size in sizes)
+    lines = [
+        f"{output}: {n:,} samples{shuffled}; {len(sizes)} views with {features} features",
+        "with labels" if y is not None else "without labels",
+        "This format does not store sample ids." if dropped else None,
+    ]
+    show(result, as_json, lines)

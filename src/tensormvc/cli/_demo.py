@@ -1,18 +1,19 @@
-"""``tensormvc demo``: what the order of the rows does to a tensor method, on embedded data."""
+"""``tensormvc demo``: the effect of the row order on a tensor method, shown on embedded data."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ._fit import choices, fit_with_progress
-from ._options import Force, Json, Seed, default_method, make_estimator
-from ._outcome import with_outcome, writing_output
-from ._report import ORDERS, check_report, write_report
-from ._screen import collected_warnings, console, print_json, progress, table
+from ._options import Choice, Force, Json, Seed
+from ._outcome import check_output, writing_output
+from ._report import ORDERS, check_report, save_figure, write_report
+from ._screen import collected_warnings, progress, show, table
 
 if TYPE_CHECKING:
     from ..audit import ShuffleSweep
@@ -20,44 +21,40 @@ if TYPE_CHECKING:
 
 _RATES = (0.0, 0.5, 1.0)
 _REPEATS = 2
-_FIGURE, _FILE = "order.png", "digits.npz"
 _VIEWS = ("pixels", "gradients", "Fourier magnitudes", "projections")
 
 
-@with_outcome
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for picture and page.")] = Path(
-        "tensormvc-demo"
-    ),
-    n_samples: Annotated[int, typer.Option("--samples", "-n", min=100, max=1797, help="Digits to cluster.")] = 400,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the figure, the report and the data.")
+    ] = Path("tensormvc-demo"),
+    n_samples: Annotated[int, typer.Option("--samples", "-n", min=100, max=1797, help="Number of digits.")] = 400,
     seed: Seed = 0,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Show on embedded digits that order matters to the FFT, and not to the GFT: about a minute, no download.
+    """Show on embedded digits that the row order matters to the FFT but not to the GFT. Takes about a minute.
 
-    The same samples are clustered sorted by class, half shuffled and shuffled, by one tensor method under three
-    transforms, and by two methods without a tensor. Labels measure the accuracy and are used for nothing else.
+    The same samples are clustered sorted by class, half shuffled and fully shuffled, by one tensor method under three
+    transforms and by two methods without a tensor. Nothing is downloaded. The labels only measure the accuracy.
 
     Example: tensormvc demo
     """
     from threadpoolctl import threadpool_limits
 
-    from .. import datasets
-    from .._files import check_target
+    from .. import datasets, plotting
 
-    figure, file = output / _FIGURE, output / _FILE
+    figure, file = output / "order.png", output / "digits.npz"
     check_report(output, force)
     for target in (figure, file):
-        with writing_output(target):
-            check_target(target, overwrite=force, make_folder=True)
+        check_output(target, force, make_folder=True)
     start = time.perf_counter()
     views, y = datasets.load_digits_views(n_samples, class_sorted=True)
-    # The matrices are small: a second thread would only wait for the first.
+    # The matrices are so small that a second BLAS thread would only wait for the first.
     with collected_warnings(), threadpool_limits(1, user_api="blas"):
         sweeps = _sweep(views, y, seed)
-        page = _write_page(output, datasets.Dataset(dict(zip(_VIEWS, views, strict=True)), y, None), seed, force)
-    _draw(sweeps, figure, force)
+        report = _report(output, datasets.Dataset(dict(zip(_VIEWS, views, strict=True)), y, None), seed, force)
+    save_figure(lambda ax: plotting.plot_shuffle_by_basis(sweeps, ax=ax), figure, (6.4, 4.6), force)
     with writing_output(file):
         datasets.save_views(file, views, y, overwrite=force)
     result = {
@@ -70,20 +67,14 @@ def demo(
             for name, sweep in sweeps.items()
             if sweep.accuracy is not None
         },
-        "figure": figure,
-        "page": page,
-        "file": file,
-        "seed": seed,
+        **{"figure": figure, "page": report, "file": file, "seed": seed},
         "seconds": round(time.perf_counter() - start, 1),
     }
-    if as_json:
-        print_json(result)
-    else:
-        _show(result)
+    show(result, as_json, _lines(result))
 
 
 def _sweep(views: list[Any], y: Any, seed: int) -> dict[str, ShuffleSweep]:
-    """Return what shuffling does to each method; all have their default parameters."""
+    """Sweep over shuffle rates for each method, with default parameters."""
     from .. import TLSpNM, shuffle_sweep
 
     methods = {
@@ -91,19 +82,13 @@ def _sweep(views: list[Any], y: Any, seed: int) -> dict[str, ShuffleSweep]:
         "TLSpNM, GFT": TLSpNM(10, basis="gft-sum", random_state=seed),
         "TLSpNM, AGFT": TLSpNM(10, basis="agft", random_state=seed),
         "k-means, views side by side": _kmeans,
-        "graph alone, spectral": _graph_alone,
+        "graph alone, spectral": _spectral,
     }
-    n_fits = 1 + _REPEATS * (len(_RATES) - 1)
     sweeps: dict[str, ShuffleSweep] = {}
-    with progress("clustering", n_fits * len(methods)) as advance:
-        for name, method in methods.items():
-
-            def after_a_fit(done: int, total: int, name: str = name) -> None:
-                advance(len(sweeps) * n_fits + done, name)
-
-            sweeps[name] = shuffle_sweep(
-                method, views, y, rates=_RATES, n_repeats=_REPEATS, random_state=seed, progress=after_a_fit
-            )
+    with progress("clustering", len(methods)) as advance:
+        for number, (name, method) in enumerate(methods.items()):
+            advance(number, name)
+            sweeps[name] = shuffle_sweep(method, views, y, rates=_RATES, n_repeats=_REPEATS, random_state=seed)
     return sweeps
 
 
@@ -115,8 +100,8 @@ def _kmeans(views: list[Any], random_state: int) -> Any:
     return KMeans(10, n_init=10, random_state=random_state).fit_predict(np.hstack([normalize(view) for view in views]))
 
 
-def _graph_alone(views: list[Any], random_state: int) -> Any:
-    """Cluster the graph that the GFT is made of, without a tensor."""
+def _spectral(views: list[Any], random_state: int) -> Any:
+    """Cluster the graph that the GFT is built from, without a tensor."""
     from sklearn.cluster import SpectralClustering
 
     from .. import SumGraph
@@ -125,55 +110,37 @@ def _graph_alone(views: list[Any], random_state: int) -> Any:
     return spectral.fit_predict(SumGraph().fit(views).graph_.toarray())
 
 
-def _write_page(folder: Path, data: Dataset, seed: int, force: bool) -> Path:
-    """Write the page that ``tensormvc cluster --report`` would write about the same digits."""
-    estimator = make_estimator(default_method(None, None), None, 10, seed, None)
+def _report(folder: Path, data: Dataset, seed: int, force: bool) -> Path:
+    """Write the report that ``tensormvc cluster --report`` writes for the same digits."""
+    choice = Choice(clusters=10, seed=seed)
+    estimator = choice.estimator()
     start = time.perf_counter()
     fit_with_progress(estimator, data.views)
+    seconds, chosen = time.perf_counter() - start, choices(estimator, data, choice)
     return write_report(
-        folder,
-        "embedded digits",
-        data,
-        estimator,
-        chosen=choices(estimator, data.n_samples, None, None),
-        seconds=time.perf_counter() - start,
-        orders=ORDERS,
-        force=force,
+        folder, "embedded digits", data, estimator, chosen=chosen, seconds=seconds, orders=ORDERS, force=force
     )
 
 
-def _draw(sweeps: dict[str, ShuffleSweep], path: Path, force: bool) -> None:
-    from matplotlib.figure import Figure
-
-    from .. import plotting
-    from .._files import writing
-
-    figure = Figure(figsize=(6.4, 4.6), layout="constrained")
-    plotting.plot_shuffle_by_basis(sweeps, ax=figure.subplots())
-    with writing_output(path), writing(path, overwrite=force) as place:
-        figure.savefig(place, dpi=160)
-
-
-def _show(result: dict[str, Any]) -> None:
-    screen = console()
-    screen.print(f"{result['data']}: the same samples sorted by class, half shuffled and shuffled.\n")
+def _lines(result: dict[str, Any]) -> Iterable[Any]:
+    yield f"{result['data']}: the same samples sorted by class, half shuffled and fully shuffled.\n"
     rows = [
         (name, *(f"{value:.1%}" for value in found["accuracy"]), f"{found['ari_with_class_sorted'][-1]:.3f}")
         for name, found in result["methods"].items()
     ]
     columns = ["accuracy (uses labels)", "sorted by class", "half shuffled", "shuffled", "ARI, shuffled with sorted"]
-    screen.print(table(columns, rows))
-    screen.print(
-        f"Means of {result['shuffles_per_rate']} shuffles; all parameters are the defaults. Labels measure the "
-        "accuracy and are used for nothing else.\n"
-        "To the FFT along the samples, rows sorted by class look like a smooth signal: that is where its accuracy "
-        "comes from, and it goes when they are shuffled. The graph Fourier transform and its anchor form take their "
-        "frequencies from the data: shuffled rows give the same clusters to the last sample (ARI 1).\n"
-        "Method and number of samples were chosen because they show this plainly and quickly. How much a method loses "
-        "under the FFT differs (ESTMC with its defaults loses little here), and tensormvc audit tells.\n\n"
-        f"Picture: {result['figure']}\nPage, as cluster --report writes it: {result['page']}\n\n"
-        "Next, with these digits, or with a file of your own in their place (.mat, .npz, .h5mu, .h5ad, or a folder "
-        "with a CSV or Parquet file a view) and the number of clusters that you expect:\n"
+    yield table(columns, rows)
+    yield (
+        f"Means over {result['shuffles_per_rate']} shuffles, with default parameters. The labels only measure the "
+        "accuracy.\n"
+        "To the FFT along the samples, rows sorted by class look like a smooth signal. Its accuracy comes from there, "
+        "and is lost when the rows are shuffled. The graph Fourier transform (GFT) and its anchor version (AGFT) take "
+        "their frequencies from the data, so that shuffled rows give exactly the same clusters (ARI 1).\n"
+        "Method and number of samples were chosen to show this clearly and quickly. Methods differ in how much they "
+        "lose under the FFT (ESTMC with default parameters loses little here); tensormvc audit measures it.\n\n"
+        f"Figure: {result['figure']}\nReport, as written by cluster --report: {result['page']}\n\n"
+        "Next steps, with these digits or a file of your own (.mat, .npz, .h5mu, .h5ad, or a folder with one CSV or "
+        "Parquet file per view):\n"
         f"  tensormvc info {result['file']}\n"
         f"  tensormvc cluster {result['file']} -k 10 -o labels.csv --report page\n"
         f"  tensormvc audit {result['file']} -k 10 --basis fft"

@@ -1,33 +1,37 @@
-"""A fit with its progress on the screen, and the reasons for what was chosen."""
+"""Fitting with a progress bar, and the reasons for what was chosen."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from ._options import BasisName, Method
+from ._options import Choice
 from ._outcome import working_on_data
 from ._screen import progress
 
-ORDER_DEPENDENT = (BasisName.fft, BasisName.dct, BasisName.haar, BasisName.random)
+if TYPE_CHECKING:
+    from ..datasets import Dataset
+
+# At most this many cluster sizes are printed.
+_LISTED_SIZES = 30
 
 
 def fit_with_progress(estimator: Any, views: dict[str, Any]) -> None:
-    """Fit the estimator; its rounds move a bar."""
-    name = type(estimator).__name__
+    """Fit the estimator, with a progress bar that follows its iterations or stages."""
     parameters = estimator.get_params()
     total = parameters.get("max_iter") if "callback" in parameters else 1 if "progress" in parameters else None
-    with working_on_data(), progress(f"{name}, {len(views)} views", total) as advance:
+    with working_on_data(), progress(f"{type(estimator).__name__}, {len(views)} views", total) as advance:
 
-        def after_a_round(record: Any) -> bool:
-            worst = max(record.residuals.values())
-            advance(record.iteration, f"round {record.iteration} of at most {total}, residual {worst:.1e}")
+        def after_iteration(record: Any) -> bool:
+            residual = max(record.residuals.values())
+            advance(record.iteration, f"iteration {record.iteration} of at most {total}, residual {residual:.1e}")
             return False
 
-        def after_a_stage(done: int, stages: int, stage: str) -> None:
-            advance(done / stages, stage)
-
-        listeners = {"callback": after_a_round, "progress": after_a_stage}
-        listeners = {name: listener for name, listener in listeners.items() if name in parameters}
+        listeners: dict[str, Any] = {}
+        if "callback" in parameters:
+            listeners["callback"] = after_iteration
+        if "progress" in parameters:
+            listeners["progress"] = lambda done, stages, stage: advance(done / stages, stage)
         estimator.set_params(**listeners)
         try:
             estimator.fit(views)
@@ -35,49 +39,50 @@ def fit_with_progress(estimator: Any, views: dict[str, Any]) -> None:
             estimator.set_params(**dict.fromkeys(listeners))
 
 
-def name_of_basis(estimator: Any) -> str | None:
-    """Return the name of the basis that was fitted, or None."""
-    fitted = getattr(estimator, "basis_", None)
-    if fitted is None:
-        return None
-    if estimator.basis != "auto":
-        return str(estimator.basis)
-    return "agft" if type(fitted).__name__ == "AGFT" else "gft-sum"
-
-
-def choices(
-    estimator: Any, n_samples: int, method: Method | None, basis: BasisName | None
-) -> dict[str, dict[str, Any]]:
+def choices(estimator: Any, data: Dataset, choice: Choice) -> dict[str, dict[str, Any]]:
     """Return what was chosen and why, by the name of the option."""
-    why = "asked for"
-    if hasattr(estimator, "report_"):
-        return _choices_of_auto(estimator.report_, why if method is not None else "the default")
-    if method is None:
-        why = "the default with a basis or parameters: it works at any number of samples, in memory that grows with it"
-    made = {"method": {"value": type(estimator).__name__, "reason": why}}
-    name = name_of_basis(estimator)
-    if name is None:
-        return made
-    if basis in ORDER_DEPENDENT:
-        why = "asked for; the result depends on the order of the rows"
-    elif estimator.basis != "auto":
-        why = "asked for"
-    elif name == "agft":
-        why = f"auto: {n_samples:,} samples are more than 4,000, so that anchors stand for the full spectrum"
-    else:
-        why = f"auto: {n_samples:,} samples are few enough for the full spectrum of their graph"
-    return {**made, "basis": {"value": name, "reason": why}}
+    from .. import MultiViewClustering
+
+    why = "as requested"
+    if isinstance(estimator, MultiViewClustering):
+        return _choices_of_auto(estimator.report_, list(data.views), "default" if choice.method is None else why)
+    if choice.method is None:
+        why = "default with --basis or --param; its memory grows linearly with the number of samples"
+    chosen = {"method": {"value": type(estimator).__name__, "reason": why}}
+    if "basis" not in estimator.get_params():
+        return chosen
+    basis, why = estimator.basis, "as requested"
+    if not (estimator.basis_.adapts_to_data or basis == "fft-view"):
+        why = "as requested; the result depends on the order of the rows"
+    elif basis == "auto":
+        basis = "agft" if type(estimator.basis_).__name__ == "AGFT" else "gft-sum"
+        why = f"auto: {data.n_samples:,} samples are few enough for the full spectrum of their graph"
+        if basis == "agft":
+            why = f"auto: beyond 4,000 samples ({data.n_samples:,} here) the spectrum is approximated with anchors"
+    return {**chosen, "basis": {"value": basis, "reason": why}}
 
 
-def _choices_of_auto(report: Any, why: str) -> dict[str, dict[str, Any]]:
-    joined = f"{why}: joins {len(report.members)} clusterings, of which the best is: {report.members[0].name}"
-    made = {"method": {"value": "MultiViewClustering", "reason": joined}}
-    number = "asked for" if report.cluster_number is None else report.cluster_number.statement
-    made["clusters"] = {"value": str(report.n_clusters), "reason": number}
-    for choice in report.normalisations:
-        reason = f"{choice.reason} (weight {report.view_weights[choice.view]:.2f})"
-        made[f"scaling of {choice.view}"] = {"value": choice.name, "reason": reason}
+def _choices_of_auto(report: Any, views: list[str], why: str) -> dict[str, dict[str, Any]]:
+    consensus = f"{why}: consensus of {len(report.members)} clusterings, the best of which is {report.members[0].name}"
+    number = "as requested" if report.cluster_number is None else report.cluster_number.statement
+    rows = [("method", "MultiViewClustering", consensus), ("clusters", str(report.n_clusters), number)]
+    # The report lists the views in the order in which they were processed.
+    for scaling in sorted(report.normalisations, key=lambda scaling: views.index(scaling.view)):
+        reason = f"{scaling.reason} (weight {report.view_weights[scaling.view]:.2f})"
+        rows.append((f"scaling of {scaling.view}", scaling.name, reason))
     if report.n_landmarks < report.n_samples:
-        reason = "clustered by themselves; the other samples follow their nearest landmarks"
-        made["landmarks"] = {"value": f"{report.n_landmarks:,}", "reason": reason}
-    return made
+        reason = "only these samples are clustered; the others get the label of their nearest landmarks"
+        rows.append(("landmarks", f"{report.n_landmarks:,}", reason))
+    return {name: {"value": value, "reason": reason} for name, value, reason in rows}
+
+
+def fit_summary(result: dict[str, Any]) -> Iterable[str]:
+    """Return lines about the size of the clusters and the convergence, from the result of ``cluster``."""
+    sizes = list(result["cluster_sizes"])
+    listed = ", ".join(f"{size:,}" for size in sizes[:_LISTED_SIZES])
+    more = f", and {len(sizes) - _LISTED_SIZES} more, none larger" if len(sizes) > _LISTED_SIZES else ""
+    duration = f"{result['seconds']:.1f} s"
+    if result["converged"] is not None:
+        state = "converged" if result["converged"] else "not converged"
+        duration = f"{state} after {result['n_iter']} iterations, {duration}"
+    return [f"{len(sizes)} clusters with {listed} samples{more}", duration]

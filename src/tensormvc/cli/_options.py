@@ -1,224 +1,159 @@
-"""The options that several commands share, and what is made of them."""
+"""Arguments and options that several commands share. A dataclass is a group of options with what they stand for."""
 
 from __future__ import annotations
 
 import ast
+import dataclasses
+import inspect
 import os
-from enum import StrEnum
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
+from .._registry import BASIS_NAMES, METHODS
 from ._outcome import usage_error, working_on_data
 from ._screen import progress
 
 if TYPE_CHECKING:
     from ..datasets import Dataset
 
-_READING = "Reading the file"
+    Method = str
+    BasisName = str
+else:
+    Method = Literal["auto", *METHODS]
+    BasisName = Literal["auto", *BASIS_NAMES]
 
-
-class Method(StrEnum):
-    """The estimators."""
-
-    auto = "auto"
-    estmc = "estmc"
-    asretr = "asretr"
-    tsvdmvc = "tsvdmvc"
-    tlspnm = "tlspnm"
-    tlrlf4mvc = "tlrlf4mvc"
-    gmc = "gmc"
-
-
-class BasisName(StrEnum):
-    """The transforms along the samples."""
-
-    auto = "auto"
-    gft_sum = "gft-sum"
-    gft_sim = "gft-sim"
-    gft = "gft"
-    gft_gmc = "gft-gmc"
-    agft = "agft"
-    fft = "fft"
-    fft_view = "fft-view"
-    dct = "dct"
-    haar = "haar"
-    random = "random"
-
-
-class Samples(StrEnum):
-    """Where the samples are in a matrix."""
-
-    rows = "rows"
-    columns = "columns"
-
-
-class Join(StrEnum):
-    """What to do when views name different samples."""
-
-    inner = "inner"
-    outer = "outer"
-
-
-File = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        show_default=False,
-        help="A .mat, .npz, .h5mu, .h5ad, .h5, .csv or .parquet file, or a folder with a CSV or Parquet file a view.",
-    ),
-]
-Clusters = Annotated[
-    int | None,
-    typer.Option(
-        "-k", "--clusters", min=1, metavar="N", show_default=False, help="Number of clusters; looked for by default."
-    ),
-]
-MethodOption = Annotated[
-    Method | None,
-    typer.Option(
-        "--method",
-        "-m",
-        case_sensitive=False,
-        show_default=False,
-        help="Method; auto by default, which joins several, or estmc where a basis or a parameter is given.",
-    ),
-]
-BasisOption = Annotated[
-    BasisName | None,
-    typer.Option(
-        "--basis",
-        "-b",
-        case_sensitive=False,
-        show_default=False,
-        help="Transform along the samples; auto by default: gft-sum up to 4 000 samples and agft beyond. fft, dct, "
-        "haar and random depend on the order of the rows.",
-    ),
-]
-Parameters = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--param", "-p", metavar="NAME=VALUE", help="A parameter of the method, such as alpha=0.1; can be repeated."
-    ),
-]
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of everything that is random.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Replace output that is there already.")]
-ViewNames = Annotated[
-    str | None,
-    typer.Option("--views", metavar="NAME,NAME", rich_help_panel=_READING, help="Names of the views in the file."),
-]
-LabelName = Annotated[
-    str | None, typer.Option("--labels", metavar="NAME", rich_help_panel=_READING, help="Name of the known classes.")
-]
-NoLabels = Annotated[bool, typer.Option("--no-labels", rich_help_panel=_READING, help="Do not look for known classes.")]
-SamplesOption = Annotated[
-    Samples | None, typer.Option("--samples", rich_help_panel=_READING, help="Where the samples are in a matrix.")
-]
-On = Annotated[
-    str | None, typer.Option("--on", metavar="COLUMN", rich_help_panel=_READING, help="Id column of the tables.")
-]
-JoinOption = Annotated[
-    Join | None,
-    typer.Option("--join", rich_help_panel=_READING, help="Which samples to keep where the views name different ones."),
-]
-
-
-def load(
-    file: Path,
-    views: str | None,
-    labels: str | None,
-    no_labels: bool,
-    samples: Samples | None,
-    on: str | None,
-    join: Join | None,
-) -> Dataset:
-    """Load a file as the options say."""
-    from .. import datasets
-
-    if no_labels and labels is not None:
-        raise usage_error("--labels and --no-labels exclude each other")
-    with working_on_data(), progress(f"reading {file.name}"):
-        return datasets.load_dataset(
-            file,
-            views=None if views is None else [name.strip() for name in views.split(",")],
-            labels=False if no_labels else labels,
-            samples=None if samples is None else samples.value,
-            on=on,
-            join=None if join is None else join.value,
-        )
-
-
-def features_note(file: Path) -> str | None:
-    """Return what stands beside results on features that were computed anew, which the name of a file tells."""
-    if not file.stem.endswith("_recomputed"):
-        return None
-    return "The features were computed anew: results are not those of the published data set."
-
-
-def refuse_same_file(file: Path, output: str | Path) -> None:
-    """Refuse to write over the data."""
-    if os.path.exists(output) and os.path.exists(file) and os.path.samefile(output, file):
-        raise usage_error(f"{output} is the file that is read: choose another for the output")
-
-
-def default_method(basis: BasisName | None, parameters: list[str] | None) -> Method:
-    """Return the method for those who name none: who sets a basis or parameters does not want all of it chosen."""
-    return Method.auto if basis is None and not parameters else Method.estmc
-
-
-def n_clusters_of(clusters: int | None, method: Method) -> int | str:
-    """Return the number of clusters, which known classes never decide."""
-    if clusters is None and method is not Method.auto:
-        raise usage_error(
-            f"say how many clusters there shall be: -k N; only --method {Method.auto} looks for a number. Known "
-            "classes in a file are never used for it; they only measure the result."
-        )
-    return "auto" if clusters is None else clusters
-
-
-# Parameters of the estimators that have options of their own, or no use on the command line.
+# Parameters of the estimators that have an option of their own.
 _OWN_OPTIONS = {"n_clusters": "-k", "basis": "--basis", "random_state": "--seed"}
-_NOT_SETTABLE = ("view_sizes", "verbose", "callback", "progress", "keep")
+_FILE = "A .mat, .npz, .h5mu, .h5ad, .h5, .csv or .parquet file, or a folder with one CSV or Parquet file per view."
+_METHOD = "Clustering method. Default: auto, a consensus of several clusterings; estmc with --basis or --param."
+_BASIS = (
+    "Transform along the samples. Default: auto, which is gft-sum up to 4 000 samples and agft beyond. With fft, dct, "
+    "haar and random the result depends on the order of the rows."
+)
+
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed for all random numbers.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite existing output.")]
 
 
-def make_estimator(
-    method: Method, basis: BasisName | None, n_clusters: int | str, seed: int, parameters: list[str] | None
-) -> Any:
-    """Return the estimator that the options describe."""
-    from .. import MultiViewClustering, methods
+def _reading(name: str, help_text: str, metavar: str | None = None) -> Any:
+    return typer.Option(name, metavar=metavar, rich_help_panel="Reading the file", help=help_text)
 
-    classes = {name.lower(): getattr(methods, name) for name in methods.__all__} | {"auto": MultiViewClustering}
-    made = classes[method.value](n_clusters=n_clusters)
-    known = set(made.get_params())
-    if "random_state" in known:
-        made.set_params(random_state=seed)
-    if basis is not None:
-        if "basis" not in known:
-            raise usage_error(f"{type(made).__name__} uses no basis: leave --basis out")
-        made.set_params(basis=basis.value)
-    settable = sorted(known - set(_OWN_OPTIONS) - set(_NOT_SETTABLE))
-    for parameter in parameters or ():
-        name, equals, text = parameter.partition("=")
-        name = name.strip()
-        if name in _OWN_OPTIONS and name in known:
-            raise usage_error(f"--param {name}: there is the option {_OWN_OPTIONS[name]} for it")
-        if not equals or name not in settable:
-            raise usage_error(
-                f"--param {parameter}: expected NAME=VALUE; {type(made).__name__} has {', '.join(settable)}"
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The file that a command reads, and how."""
+
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)]
+    views: Annotated[str | None, _reading("--views", "Names of the views in the file.", "NAME,NAME")] = None
+    labels: Annotated[str | None, _reading("--labels", "Name of the known classes.", "NAME")] = None
+    no_labels: Annotated[bool, _reading("--no-labels", "Do not look for known classes.")] = False
+    samples: Annotated[
+        Literal["rows", "columns"] | None, _reading("--samples", "Whether the samples are rows or columns.")
+    ] = None
+    on: Annotated[str | None, _reading("--on", "Column of the tables that holds sample ids.", "COLUMN")] = None
+    join: Annotated[
+        Literal["inner", "outer"] | None,
+        _reading("--join", "If views lack some samples, keep those in all views (inner) or in any view (outer)."),
+    ] = None
+
+    @property
+    def view_names(self) -> list[str] | None:
+        """The names in ``--views``."""
+        return None if self.views is None else [name.strip() for name in self.views.split(",")]
+
+    def load(self) -> Dataset:
+        """Read the file."""
+        from .. import datasets
+
+        if self.no_labels and self.labels is not None:
+            raise usage_error("--labels and --no-labels exclude each other")
+        with working_on_data(), progress(f"reading {self.file.name}"):
+            return datasets.load_dataset(
+                self.file,
+                views=self.view_names,
+                labels=False if self.no_labels else self.labels,
+                samples=self.samples,
+                on=self.on,
+                join=self.join,
             )
-        made.set_params(**{name: _value(text)})
-    _check_penalty(made)
-    return made
+
+    def refuse_as_output(self, output: str | Path) -> None:
+        """Refuse to overwrite the input."""
+        if os.path.exists(output) and os.path.exists(self.file) and os.path.samefile(output, self.file):
+            raise usage_error(f"{output} is the input: choose another output")
 
 
-def _value(text: str) -> Any:
-    """Return the number, None or text that is meant."""
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The method and its parameters."""
+
+    clusters: Annotated[
+        int | None,
+        typer.Option("-k", "--clusters", min=1, metavar="N", help="Number of clusters; --method auto can estimate it."),
+    ] = None
+    method: Annotated[Method | None, typer.Option("--method", "-m", case_sensitive=False, help=_METHOD)] = None
+    basis: Annotated[BasisName | None, typer.Option("--basis", "-b", case_sensitive=False, help=_BASIS)] = None
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param", "-p", metavar="NAME=VALUE", help="Parameter of the method, e.g. alpha=0.1; repeatable."
+        ),
+    ] = None
+    seed: Seed = 0
+
+    @property
+    def used_method(self) -> Method:
+        """The method asked for, or the default."""
+        return self.method or ("auto" if self.basis is None and not self.param else "estmc")
+
+    def estimator(self) -> Any:
+        """Return the estimator that the options describe."""
+        from .. import MultiViewClustering
+
+        if self.clusters is None and self.used_method != "auto":
+            raise usage_error(
+                "pass -k N, the number of clusters; only --method auto estimates it. Known classes in the file are "
+                "never used for that, only to evaluate the result."
+            )
+        method = self.used_method
+        estimator_class = MultiViewClustering if method == "auto" else resolve_name(METHODS[method])
+        estimator = estimator_class(n_clusters=self.clusters or "auto")
+        known = estimator.get_params()
+        if "random_state" in known:
+            estimator.set_params(random_state=self.seed)
+        if self.basis is not None:
+            if "basis" not in known:
+                raise usage_error(f"{type(estimator).__name__} uses no basis: remove --basis")
+            estimator.set_params(basis=self.basis)
+        for parameter in self.param or ():
+            estimator.set_params(**_parsed(parameter, estimator))
+        _check_penalty(estimator)
+        return estimator
+
+
+def _parsed(parameter: str, estimator: Any) -> dict[str, Any]:
+    """Return the name and value of ``--param NAME=VALUE``; a value is a Python literal or text."""
+    from ..report._cluster_sections import SILENT_PARAMETERS
+
+    name, equals, text = (part.strip() for part in parameter.partition("="))
+    known = estimator.get_params()
+    settable = sorted(set(known) - set(_OWN_OPTIONS) - SILENT_PARAMETERS)
+    if name in _OWN_OPTIONS and name in known:
+        raise usage_error(f"--param {name}: use the option {_OWN_OPTIONS[name]}")
+    if not equals or name not in settable:
+        raise usage_error(
+            f"--param {parameter}: expected NAME=VALUE, where {type(estimator).__name__} has {', '.join(settable)}"
+        )
     try:
-        return ast.literal_eval(text.strip())
+        return {name: ast.literal_eval(text)}
     except (ValueError, SyntaxError):
-        return text.strip()
+        return {name: text}
 
 
 def _check_penalty(estimator: Any) -> None:
@@ -229,3 +164,26 @@ def _check_penalty(estimator: Any) -> None:
             make_penalty(name)
         except ValueError as error:
             raise usage_error(f"--param penalty={name}: {error}") from error
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the fields of each dataclass among its parameters as parameters of their own."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: hints[name] for name in hints if dataclasses.is_dataclass(hints[name])}
+    parameters = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        owner = groups.get(name, command)
+        own = inspect.signature(owner).parameters.values() if name in groups else [parameter]
+        types = get_type_hints(owner, include_extras=True)
+        parameters += [p.replace(kind=p.KEYWORD_ONLY, annotation=types[p.name]) for p in own]
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
+        command(**values)
+
+    # Typer reads both.
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run

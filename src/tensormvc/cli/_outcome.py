@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, and errors as one line."""
+"""How a command ends: exit codes, and errors in one line."""
 
 from __future__ import annotations
 
@@ -7,30 +7,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import NoReturn
 
 import typer
 
 USAGE, BAD_DATA, BAD_OUTPUT, MISSING_EXTRA, INTERRUPTED, TERMINATED = 2, 3, 4, 5, 130, 143
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 unexpected error; 2 wrong usage; 3 the data cannot be read or clustered; 4 the output "
+    "Exit codes: 0 success; 1 unexpected error; 2 wrong usage; 3 the data cannot be read or clustered; 4 the output "
     "exists or cannot be written; 5 an optional package is missing; 130 interrupted; 143 terminated."
 )
-# What the functions of Python call the options, as their messages have it.
-_OPTIONS = {
-    "views=": "--views NAME,NAME",
-    "labels=False": "--no-labels",
-    "labels=NAME": "--labels NAME",
-    "samples=": "--samples rows|columns",
-    " on=": "--on NAME",
-    "join=": "--join inner|outer",
-    "basis=": "--basis NAME",
-    "n_clusters=": "-k N",
-    "max_iter": "--param max_iter=N",
-}
-
-P = ParamSpec("P")
-R = TypeVar("R")
+_READING = "Say how to read the file with --views, --labels or --no-labels, --samples, --on and --join (see --help)."
 
 
 class Failure(Exception):
@@ -41,35 +27,31 @@ class Failure(Exception):
         self.code = code
 
 
-def say_error(message: str) -> None:
-    """Print an error on stderr."""
-    typer.echo(f"error: {message}", err=True)
-
-
 def usage_error(message: str) -> Failure:
-    """Return the failure of an option or argument that makes no sense."""
+    """Return the failure for an option or argument that makes no sense."""
     return Failure(USAGE, message)
 
 
 @contextmanager
 def working_on_data() -> Iterator[None]:
-    """Turn what the loaders and estimators raise about the data, or about a parameter, into a `Failure`."""
+    """Turn errors of the loaders and estimators, about the data or about a parameter, into a `Failure`."""
     from sklearn.utils._param_validation import InvalidParameterError
+
+    from ..datasets._errors import LayoutError
 
     try:
         yield
     except InvalidParameterError as error:
         raise usage_error(str(error)) from error
+    except LayoutError as error:
+        raise Failure(BAD_DATA, f"{error}\n{_READING}") from error
     except (ValueError, TypeError, MemoryError) as error:
-        message = str(error) or type(error).__name__
-        options = [option for name, option in _OPTIONS.items() if name in message]
-        hint = f"\nOptions of the command: {', '.join(options)}" if options else ""
-        raise Failure(BAD_DATA, message + hint) from error
+        raise Failure(BAD_DATA, str(error) or type(error).__name__) from error
 
 
 @contextmanager
 def writing_output(target: object) -> Iterator[None]:
-    """Turn what goes wrong while a file is written into a `Failure`."""
+    """Turn errors while a file is written into a `Failure`."""
     try:
         yield
     except BrokenPipeError:
@@ -82,39 +64,44 @@ def writing_output(target: object) -> Iterator[None]:
         raise Failure(BAD_OUTPUT, message) from error
 
 
-def with_outcome(command: Callable[P, R]) -> Callable[P, R]:
-    """Let a command end with the exit code of what happened."""
+def check_output(target: str | os.PathLike[str], force: bool, *, make_folder: bool = False) -> None:
+    """Refuse, before anything is computed, a file that exists or that could not be written."""
+    from .._files import check_target
+
+    with writing_output(target):
+        check_target(target, overwrite=force, make_folder=make_folder)
+
+
+def with_outcome(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the exit code of its outcome."""
 
     @wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+    def run(*args: object, **kwargs: object) -> None:
         try:
-            # What else goes wrong with a file has been turned into a failure before.
+            # All other files are written inside a `writing_output` of their own.
             with writing_output("standard output"):
-                result = command(*args, **kwargs)
+                command(*args, **kwargs)
                 sys.stdout.flush()
-            return result
         except Failure as failure:
-            say_error(str(failure))
-            _forget_what_cannot_be_written()
-            raise typer.Exit(failure.code) from failure
+            _end(failure.code, str(failure))
         except ImportError as error:
             if "pip install" not in str(error):
                 raise
-            say_error(str(error))
-            raise typer.Exit(MISSING_EXTRA) from error
+            _end(MISSING_EXTRA, str(error))
         except KeyboardInterrupt:
-            say_error("interrupted")
-            raise typer.Exit(INTERRUPTED) from None
+            _end(INTERRUPTED, "interrupted")
         except BrokenPipeError:
-            _forget_what_cannot_be_written()
-            raise typer.Exit(1) from None
+            _end(1)
 
     return run
 
 
-def _forget_what_cannot_be_written() -> None:
-    """Send what is left for stdout nowhere if its reader has gone or its disk is full: Python would try at exit."""
+def _end(code: int, message: str = "") -> NoReturn:
+    if message:
+        typer.echo(f"error: {message}", err=True)
     try:
         sys.stdout.flush()
     except OSError:
+        # The reader has gone or the disk is full; Python would try once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise typer.Exit(code)

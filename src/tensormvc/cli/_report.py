@@ -1,4 +1,4 @@
-"""The HTML page that ``cluster`` and ``demo`` write about a clustering."""
+"""The HTML report that ``cluster`` and ``demo`` write about a clustering."""
 
 from __future__ import annotations
 
@@ -10,33 +10,63 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._outcome import working_on_data, writing_output
+from ._outcome import check_output, working_on_data, writing_output
 from ._screen import progress
 
 if TYPE_CHECKING:
+    from ..audit import OrderAudit
     from ..datasets import Dataset
 
-# Orders of the rows that are tried for a page, and up to how many samples without being asked for.
+# Number of row orders that are audited for a report, and up to how many samples by default.
 ORDERS = 3
-MOST_AUDITED = 2000
-_PROGRAMS = ("tensormvc", "numpy", "scipy", "scikit-learn")
+UNASKED_UP_TO = 2000
+_PACKAGES = ("tensormvc", "numpy", "scipy", "scikit-learn")
 
 
 def command_line() -> str:
-    """Return what to type to run the same again."""
+    """Return the command that runs the same again."""
     return shlex.join(["tensormvc", *sys.argv[1:]])
 
 
-def check_report(folder: Path, force: bool) -> None:
-    """Refuse, before anything is computed, a page that could not be written."""
-    from .._files import check_target
-
+def require_matplotlib(what: str) -> None:
+    """Refuse, before anything is computed, a picture that could not be drawn."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise ImportError("the page needs matplotlib: pip install 'tensormvc[plot]'") from error
-    with writing_output(folder):
-        check_target(folder / "index.html", overwrite=force, make_folder=True)
+        raise ImportError(f"{what} needs matplotlib: pip install 'tensormvc[plot]'") from error
+
+
+def check_report(folder: Path, force: bool) -> None:
+    """Refuse, before anything is computed, a report that could not be written."""
+    require_matplotlib("the report")
+    check_output(folder / "index.html", force, make_folder=True)
+
+
+def audit_with_progress(estimator: Any, data: Dataset, orders: int, **options: Any) -> OrderAudit:
+    """Audit the row order, with a progress bar that counts the fits."""
+    from .. import audit_order
+
+    with working_on_data(), progress("auditing the row order") as advance:
+        return audit_order(
+            estimator,
+            data.views,
+            n_permutations=orders,
+            y=data.y,
+            progress=lambda done, total: advance(done, f"{done} of {total} fits", total),
+            **options,
+        )
+
+
+def save_figure(draw: Any, path: Path, size: tuple[float, float], force: bool) -> None:
+    """Save what `draw` draws into the axes it is given."""
+    from matplotlib.figure import Figure
+
+    from .._files import writing
+
+    figure = Figure(figsize=size, layout="constrained")
+    draw(figure.subplots())
+    with writing_output(path), writing(path, overwrite=force) as place:
+        figure.savefig(place, dpi=160)
 
 
 def write_report(
@@ -50,21 +80,12 @@ def write_report(
     orders: int,
     force: bool,
 ) -> Path:
-    """Write the page about a fitted estimator, after trying some orders of the rows, and return its path."""
-    from .. import audit_order, datasets
+    """Write the report about a fitted estimator, after an audit of the row order, and return its path."""
+    from .. import datasets
     from ..report import ClusterRun, write_cluster_report
 
-    audit = None
+    audit = audit_with_progress(estimator, data, orders) if orders > 1 else None
     with working_on_data():
-        if orders > 1:
-            with progress("trying orders", 2 * orders) as advance:
-                audit = audit_order(
-                    estimator,
-                    data.views,
-                    n_permutations=orders,
-                    y=data.y,
-                    progress=lambda done, total: advance(done, f"{done} of {total} fits"),
-                )
         run = ClusterRun(
             command=command_line(),
             file_name=str(file),
@@ -77,7 +98,7 @@ def write_report(
             y=data.y,
             audit=audit,
             notes=[(f"{name} {choice['value']}", choice["reason"]) for name, choice in chosen.items()],
-            versions={"Python": platform.python_version(), **{name: version(name) for name in _PROGRAMS}},
+            versions={"Python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
         )
-    with writing_output(folder), progress("drawing the page"):
+    with writing_output(folder), progress("drawing the report"):
         return write_cluster_report(folder, run, force=force)

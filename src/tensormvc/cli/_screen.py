@@ -1,4 +1,4 @@
-"""What a command shows: text and tables on stdout, or one JSON object; progress on stderr if that is a terminal."""
+"""What a command prints: text and tables, or one JSON object, on stdout; progress on stderr if it is a terminal."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-# Of text that goes to a file or another program.
+# Width of text that goes to a file or another program.
 _WIDTH = 110
 
 
 def console(*, to_stderr: bool = False) -> Console:
-    """Return a console without markup: names of files may hold brackets."""
+    """Return a console without markup, since file names may contain brackets."""
     stream = sys.stderr if to_stderr else sys.stdout
     piped = not stream.isatty()
     width = _WIDTH if piped and "COLUMNS" not in os.environ else None
@@ -32,21 +32,28 @@ def console(*, to_stderr: bool = False) -> Console:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], left: int = 1) -> Table:
-    """Return a table; the first `left` columns are text, the others numbers."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    """Return a table whose first `left` columns are text and whose other columns are numbers."""
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
-        made.add_column(column, justify="left" if number < left else "right", overflow="fold")
+        result.add_column(column, justify="left" if number < left else "right", overflow="fold")
     for row in rows:
-        made.add_row(*map(str, row))
-    return made
+        result.add_row(*map(str, row))
+    return result
 
 
-def print_json(result: dict[str, Any]) -> None:
-    """Print one JSON object; numbers that JSON lacks become null."""
-    typer.echo(json.dumps(_plain(result), indent=2, allow_nan=False, ensure_ascii=False))
+def show(result: dict[str, Any], as_json: bool, lines: Iterable[Any], *, to_stderr: bool = False) -> None:
+    """Print the result as one JSON object, or else as these lines and tables; lines that are None are left out."""
+    if as_json:
+        typer.echo(json.dumps(_plain(result), indent=2, allow_nan=False, ensure_ascii=False))
+        return
+    screen = console(to_stderr=to_stderr)
+    for line in lines:
+        if line is not None:
+            screen.print(line)
 
 
 def _plain(value: Any) -> Any:
+    """Return a value as JSON knows it; numbers that JSON lacks become null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _plain(dataclasses.asdict(value))
     if isinstance(value, dict):
@@ -64,7 +71,7 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """Show a bar on the terminal, and yield a function of how much is done, a remark and, if it changes, the total."""
+    """Show a progress bar on a terminal; yields ``advance(done, remark, total=None)``, which updates it."""
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -82,7 +89,7 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
 
 @contextmanager
 def collected_warnings() -> Iterator[list[str]]:
-    """Collect warnings as texts, each once, and print them on stderr at the end."""
+    """Collect the texts of warnings without repetitions, and print them on stderr at the end."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)

@@ -1,27 +1,49 @@
-"""What a file holds: views by name, labels, and the names of the samples."""
+"""What a caller asks of a file, and what comes out: named views, labels as integer codes, and sample ids."""
 
-from __future__ import annotations
-
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._errors import DataError
+
+Samples = Literal["rows", "columns"]
+Join = Literal["inner", "outer"]
+
+# In order of preference; compared by `plain`.
+LABEL_NAMES = (
+    "truelabel", "truelabels", "truth", "groundtruth", "gt", "gts", "gnd", "label", "labels", "y", "ytrue", "ys",
+    "class", "classes", "classlabel", "classlabels", "classid", "cls", "target", "targets", "gtlabel", "labeltrue",
+    "truey", "trueclass", "category", "categories", "lab", "lbl", "lbls", "gtlabels",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Request:
+    """The parameters of `load_views` of the same names."""
+
+    views: Sequence[str] | None
+    labels: str | Literal[False] | None
+    samples: Samples | None
+    on: str | None
+    join: Join | None
+
 
 @dataclass(frozen=True)
 class Dataset:
-    """What `load_dataset` found in a file or folder.
+    """The views of a file or folder, with their names, the labels and the sample ids.
 
     Parameters
     ----------
     views : dict of str to (n_samples, n_features_v) arrays
-        The views by their names in the file: modality, block, table; ``"view 1"``, … where they have none.
+        The views by name: the modality, block or table, or ``"view 0"``, ``"view 1"``, … if they have no names.
     y : ndarray of int of shape (n_samples,), or None
-        Labels as codes.
+        The labels as codes 0, 1, ….
     sample_ids : ndarray of shape (n_samples,), or None
-        Names of the samples, numbers or texts, where the file has them.
+        The ids of the samples, numbers or text, if the file has any.
 
     Examples
     --------
@@ -42,7 +64,25 @@ class Dataset:
 
 
 def by_name(views: Sequence[Any], names: Sequence[str] | None = None) -> dict[str, Any]:
-    """Return the views by these names if they tell them apart, else by their numbers."""
+    """Return the views by these names, or by their numbers from 0 if the names are not one per view."""
     if names is None or len(set(names)) != len(views):
-        names = [f"view {number}" for number in range(1, len(views) + 1)]
+        names = [f"view {number}" for number in range(len(views))]
     return dict(zip(names, views, strict=True))
+
+
+def plain(name: str) -> str:
+    """Return a name as names are compared: without case, underscores, dots, spaces and hyphens."""
+    return re.sub(r"[\W_]+", "", name).lower()
+
+
+def encode(values: Any, what: str = "the labels") -> NDArray[np.intp]:
+    """Return labels, integers or text, as codes 0, 1, … in the order of their sorted values."""
+    values = np.asarray(values)
+    if values.dtype.kind == "f":
+        if not np.all(np.isfinite(values)):
+            raise DataError(f"{what} contain NaN or infinity: remove those samples, or pass labels=False")
+        if np.any(values != np.round(values)):
+            raise DataError(f"{what} are not integers: pass labels=NAME to choose others, or labels=False")
+    elif values.dtype.kind not in "biuUS":
+        raise DataError(f"{what} have the type {values.dtype}: expected integers or text")
+    return np.unique(values, return_inverse=True)[1].astype(np.intp).reshape(-1)

@@ -1,6 +1,4 @@
-"""Four descriptions of scikit-learn's bundled handwritten digits."""
-
-from __future__ import annotations
+"""Four views of the handwritten digits that come with scikit-learn."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,24 +8,24 @@ from sklearn.datasets import load_digits
 def load_digits_views(
     n_samples: int | None = None, *, class_sorted: bool = False
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.intp]]:
-    """Return four views of 1797 handwritten digits that come with scikit-learn: no download.
+    """Return four views of the 1797 handwritten digits that come with scikit-learn, without a download.
 
-    The views describe the same 8 × 8 images in different ways: the pixels (64); histograms of gradient
-    directions over four quadrants (32); magnitudes of the two-dimensional Fourier transform, which do not
-    change when the digit is moved (40); sums along rows, columns and diagonals (46).
+    The views describe the same 8 × 8 images in different ways: the pixels (64 features); histograms of gradient
+    directions over four quadrants (32); magnitudes of the two-dimensional Fourier transform, which are invariant
+    to shifts (40); sums along rows, columns and diagonals (46).
 
     Parameters
     ----------
     n_samples : int, optional
-        How many of the images, from the first on; all of them by default. The ten digits take turns, so that
-        every class is there from about twenty images on.
+        Number of images, from the first; all of them by default. The digits are mixed, so that about twenty images
+        contain every class.
     class_sorted : bool, default=False
-        Whether the images come digit by digit, as most benchmark files do.
+        Whether the images are sorted by digit, as most benchmark files are.
 
     Returns
     -------
     views : list of four arrays of shape (n_samples, n_features_v)
-        float64.
+        The views, in float64.
     y : ndarray of shape (n_samples,)
         The digits.
 
@@ -40,8 +38,7 @@ def load_digits_views(
     """
     digits = load_digits()
     total = len(digits.target)
-    if n_samples is None:
-        n_samples = total
+    n_samples = total if n_samples is None else n_samples
     if not 1 <= n_samples <= total:
         raise ValueError(f"n_samples must be between 1 and {total}, got {n_samples!r}")
     images: NDArray[np.float64] = np.asarray(digits.images[:n_samples], dtype=np.float64)
@@ -49,17 +46,12 @@ def load_digits_views(
     if class_sorted:
         order = np.argsort(y, kind="stable")
         images, y = images[order], y[order]
-    views = [
-        images.reshape(n_samples, -1).copy(),
-        _gradient_histograms(images),
-        _fourier_magnitudes(images),
-        _projections(images),
-    ]
-    return views, y
+    pixels, magnitudes = images.reshape(n_samples, -1).copy(), np.abs(np.fft.rfft2(images)).reshape(n_samples, -1)
+    return [pixels, _gradient_histograms(images), magnitudes, _projections(images)], y
 
 
 def _gradient_histograms(images: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return eight directions of the gradient, weighted by its length, summed over each quadrant."""
+    """Return histograms of eight gradient directions, weighted by the gradient's length, for each quadrant."""
     n_bins = 8
     dy, dx = np.gradient(images, axis=(1, 2))
     bins = np.floor((np.arctan2(dy, dx) / (2 * np.pi) + 0.5) * n_bins).astype(int) % n_bins
@@ -69,12 +61,8 @@ def _gradient_histograms(images: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(quadrants.sum(axis=(2, 4)).reshape(len(images), -1))
 
 
-def _fourier_magnitudes(images: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(np.abs(np.fft.rfft2(images)).reshape(len(images), -1))
-
-
 def _projections(images: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sums along the rows, the columns and both diagonals."""
+    """Return the sums along the rows, the columns and both families of diagonals."""
     rows, columns = images.sum(axis=2), images.sum(axis=1)
     diagonals = [np.trace(side, k, axis1=1, axis2=2) for side in (images, images[:, :, ::-1]) for k in range(-7, 8)]
     return np.column_stack([rows, columns, *diagonals])

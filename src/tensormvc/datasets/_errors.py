@@ -1,6 +1,4 @@
-"""The error of the loaders, and the limits that are checked before memory is used."""
-
-from __future__ import annotations
+"""Errors of the loaders, and the memory limit that is checked before anything is allocated."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,21 +6,21 @@ from importlib import import_module
 from typing import Any
 
 from .._files import StrPath
-from ..backend import available_memory
+from ..backend.checks import available_memory
 
-# Deflate cannot shrink anything by more than this factor, so a greater one is a false declaration.
+# Deflate cannot compress by more than this factor, so a larger one is a false declaration.
 MAX_DEFLATE_RATIO = 1032
-# Cells in cells, groups in groups: deeper is a cycle or an attack.
+# Cells within cells or groups within groups: anything deeper is a cycle or an attack.
 MAX_DEPTH = 16
 
 
 class DataError(ValueError):
-    """A file or folder does not hold views that can be loaded.
+    """A file or folder cannot be loaded as views.
 
     Parameters
     ----------
     message : str
-        The file, what was found in it, and what to do.
+        The file, the problem and the remedy.
 
     Examples
     --------
@@ -30,35 +28,44 @@ class DataError(ValueError):
     >>> tm.datasets.load_views("nowhere.mat")
     Traceback (most recent call last):
     ...
-    tensormvc.datasets...: nowhere.mat: there is no such file or folder
+    tensormvc.datasets...: nowhere.mat: no such file or folder
     """
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
 
 
-class MissingDataError(DataError, FileNotFoundError):
-    """There is no file or folder of this name."""
+class LayoutError(DataError):
+    """A file can be read, but a parameter of the loader must say which of its contents are views, labels or samples."""
 
-    # FileNotFoundError formats its arguments as an error number and a text.
+
+class MissingDataError(DataError, FileNotFoundError):
+    """The file or folder does not exist."""
+
+    # FileNotFoundError would format its arguments as an error number and a text.
     __str__ = ValueError.__str__
-    # What is found first, by the order of the bases, is ValueError's, which cannot make one. Only who calls it by name
-    # would notice: Dask does, to pickle exceptions with their tracebacks.
+    # ValueError.__new__, the first in the order of the bases, rejects this class; Dask calls it to pickle exceptions.
     __new__ = FileNotFoundError.__new__  # type: ignore[assignment]
+
+
+def refuse_if(condition: Any, message: str) -> None:
+    """Raise a `DataError` with this message if the condition holds: a check of what a file contains."""
+    if condition:
+        raise DataError(message)
 
 
 @contextmanager
 def reading(path: StrPath) -> Iterator[None]:
-    """Turn whatever a reader raises on a damaged file into a `DataError` that names the file.
+    """Turn any exception that a damaged file causes into a `DataError` that names the file.
 
-    A missing extra and a lack of memory are no fault of the file and pass through.
+    A missing optional dependency and a lack of memory are not the file's fault and pass through.
     """
     try:
         yield
     except DataError as error:
         if str(error).startswith(f"{path}: "):
             raise
-        raise DataError(f"{path}: {error}") from error.__cause__
+        raise type(error)(f"{path}: {error}") from error.__cause__
     except (ImportError, MemoryError):
         raise
     except PermissionError as error:
@@ -68,9 +75,9 @@ def reading(path: StrPath) -> Iterator[None]:
 
 
 class Budget:
-    """Memory that the contents of one file may take: half of what is available.
+    """Memory that the contents of one file may use: half of what is available.
 
-    Every declared size is taken from it before the bytes are read.
+    Every declared size is counted before the bytes are read.
     """
 
     def __init__(self) -> None:
@@ -78,17 +85,15 @@ class Budget:
         self.taken = 0
 
     def take(self, n_bytes: int, what: str) -> None:
-        """Count `n_bytes`, or refuse them."""
+        """Count `n_bytes` for `what`, or raise a `DataError` if the file would then exceed the limit."""
         self.taken += n_bytes
         if n_bytes < 0 or self.taken > self.limit:
-            raise DataError(
-                f"{what} declares {n_bytes:,} bytes, with which the file would take {self.taken:,}; "
-                f"the limit is half of the available memory, {self.limit:,}"
-            )
+            limit = f"half of the available memory ({self.limit:,} bytes)"
+            raise DataError(f"{what} declares {n_bytes:,} bytes: the file would take {self.taken:,}, more than {limit}")
 
 
 def require(module: str, what: str, extra: str = "io") -> Any:
-    """Import a module of an extra; its absence says how to install it."""
+    """Import a module of an optional dependency, or say how to install it."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -1,44 +1,52 @@
-"""Views written to files that `load_views` and other programs read."""
+"""Views written to files, for `load_views` and for other programs, and the labels of a clustering."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+import csv
+import os
+import re
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import scipy.io
 import scipy.sparse
+from numpy.typing import NDArray
 
-from .._files import StrPath, writing
-from ..backend import is_sparse
-from ._errors import DataError, require
-from ._lazy import RowSource
-from ._shuffle import as_named_views
+from .._files import StrPath, is_special, writing
+from ..backend.arrays import is_sparse
+from ._errors import DataError, reading, require
+from ._inputs import as_matrices, common_length
+from .readers._anndata import index_column, words
+from .readers._hdf5 import HDF5Reader
+from .readers._tables import PARQUET
 
-# The size of a variable is a signed 32-bit number for some readers.
+# Some readers take the size of a variable for a signed 32-bit integer.
 _MAT_BYTES = 2**31 - 2**20
 _ROW_GROUP_BYTES = 8 * 2**20
+_TEXT = {".csv": ",", ".tsv": "\t"}
+_ANNOTATED = (".h5mu", ".h5ad")
+_IDS = "sample"
+_Obs = tuple[list[str], list[str]]
 
 
 def save_views(path: StrPath, views: Any, y: Any = None, *, overwrite: bool = False) -> None:
-    """Save views, and labels if there are any, so that `load_views` gives them back.
+    """Save views, and labels if there are any, in a form that `load_views` reads.
 
-    The ending of the path is the format: ``.npz`` (names ``X1``, ``X2``, …, ``y``), ``.mat`` (a cell ``X`` with
-    samples in rows, and ``Y``), none or ``.parquet`` (a folder with ``view_1.parquet``, …, ``labels.parquet``). A file
-    appears complete or not at all.
+    The ending of the path is the format: ``.npz`` (arrays ``X0``, ``X1``, …, ``y``), ``.mat`` (a cell ``X`` with
+    samples in rows, and ``Y``), none or ``.parquet`` (a folder with ``view_0.parquet``, …, ``labels.parquet``). The
+    file appears complete or not at all.
 
     Parameters
     ----------
     path : str or path-like
-        Where to write.
+        The file or folder to write.
     views : list, tuple or dict of (n_samples, n_features_v), or one array
-        The views: arrays, sparse arrays, DataFrames or views on disk. MATLAB keeps sparse ones as float64, Parquet as
-        dense.
+        The views: arrays, sparse arrays, DataFrames or views on disk. Sparse views are stored in float64 in MATLAB
+        files, and as dense views in Parquet files.
     y : array of shape (n_samples,), optional
-        Labels, whole numbers or texts.
+        Labels, integers or text.
     overwrite : bool, default=False
-        Whether to replace what is there; otherwise that is an error.
+        Whether to replace an existing file or folder, which is an error otherwise.
 
     Examples
     --------
@@ -52,58 +60,30 @@ def save_views(path: StrPath, views: Any, y: Any = None, *, overwrite: bool = Fa
     ([(50, 64), (50, 32), (50, 40), (50, 46)], True)
     """
     target = Path(path)
-    plain = [_plain(view) for view in as_named_views(views).values()]
+    matrices = as_matrices(views)
     labels = None if y is None else np.asarray(y)
     if labels is not None and (labels.ndim != 1 or labels.dtype.kind not in "biufUSO"):
-        raise ValueError(f"y must be a vector of whole numbers or texts, got {labels.dtype} of shape {labels.shape}")
-    lengths = {view.shape[0] for view in plain} | (set() if labels is None else {len(labels)})
-    if len(lengths) != 1:
-        raise ValueError(f"views and labels must have the same number of samples, got {sorted(lengths)}")
+        raise ValueError(f"y must be a vector of integers or text, got {labels.dtype} of shape {labels.shape}")
+    common_length(matrices, labels)
     if labels is not None and labels.dtype.kind in "SO":
         labels = labels.astype(str)
-    writers: dict[str, Callable[[Path, list[Any], np.ndarray | None], None]] = {
-        ".npz": _write_npz,
-        ".mat": _write_mat,
-        "": _write_parquet,
-        ".parquet": _write_parquet,
-    }
     ending = target.suffix.lower()
+    writers = {".npz": _write_npz, ".mat": _write_mat, "": _write_parquet, ".parquet": _write_parquet}
     if ending not in writers:
         raise ValueError(f"the ending must be .npz, .mat, or none or .parquet for a folder of Parquet files: {target}")
     if target.exists() and not overwrite:
-        raise FileExistsError(f"{target} is there already: pass overwrite=True to replace it")
-    folder = ending in ("", ".parquet")
-    if folder and target.is_dir():
-        _check_folder(target)
-    with writing(target, overwrite=overwrite, folder=folder) as place:
-        writers[ending](place, plain, labels)
-
-
-def _plain(view: Any) -> Any:
-    if isinstance(view, RowSource):
-        return view
-    if is_sparse(view):
-        return scipy.sparse.csr_array(view)
-    array = view.to_numpy() if hasattr(view, "to_numpy") else np.asarray(view)
-    if array.ndim != 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
-        raise ValueError(f"a view must be a matrix of real numbers, got {array.dtype} of shape {array.shape}")
-    return array
-
-
-def _check_folder(target: Path) -> None:
-    """Refuse to replace a folder with anything in it that `save_views` did not write."""
-    others = [p.name for p in target.iterdir() if not (p.suffix == ".parquet" and _is_ours(p.stem))]
-    if others:
-        raise FileExistsError(f"{target} also holds {others[0]}, which save_views did not write")
-
-
-def _is_ours(stem: str) -> bool:
-    return stem == "labels" or (stem.startswith("view_") and stem[5:].isdigit())
+        raise FileExistsError(f"{target} exists already: pass overwrite=True to replace it")
+    is_folder = ending in ("", ".parquet")
+    for file in target.iterdir() if is_folder and target.is_dir() else ():
+        if not re.fullmatch(r"(labels|view_\d+)\.parquet", file.name):
+            raise FileExistsError(f"{target} also holds {file.name}, which save_views did not write: remove it first")
+    with writing(target, overwrite=overwrite, folder=is_folder) as place:
+        writers[ending](place, list(matrices.values()), labels)
 
 
 def _write_npz(place: Path, views: list[Any], y: np.ndarray | None) -> None:
     arrays: dict[str, Any] = {"samples": np.array("rows")}
-    for number, view in enumerate(views, 1):
+    for number, view in enumerate(views):
         if is_sparse(view):
             arrays |= {f"X{number}_{part}": getattr(view, part) for part in ("data", "indices", "indptr")}
             arrays |= {f"X{number}_shape": np.array(view.shape), f"X{number}_format": np.array("csr")}
@@ -117,15 +97,12 @@ def _write_npz(place: Path, views: list[Any], y: np.ndarray | None) -> None:
 def _write_mat(place: Path, views: list[Any], y: np.ndarray | None) -> None:
     size = sum(12 * view.nnz if is_sparse(view) else view.nbytes for view in views)
     if size > _MAT_BYTES:
-        raise DataError(f"{place.name}: {size:,} bytes are too many for a .mat file: save as a folder of Parquet files")
+        raise DataError(f"{place.name}: {size:,} bytes do not fit into a .mat file: save a folder of Parquet files")
     cell = np.empty((1, len(views)), dtype=object)
     for number, view in enumerate(views):
-        if is_sparse(view):
-            cell[0, number] = scipy.sparse.csc_array(view).astype(np.float64)
-        else:
-            array = np.asarray(view)
-            is_odd = array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8)
-            cell[0, number] = array.astype(np.promote_types(np.float32, array.dtype)) if is_odd else array
+        array = scipy.sparse.csc_array(view).astype(np.float64) if is_sparse(view) else np.asarray(view)
+        is_half = array.dtype == np.float16  # a type that MATLAB does not have
+        cell[0, number] = array.astype(np.float32) if is_half else array
     variables: dict[str, Any] = {"X": cell, "samples": "rows"}
     if y is not None:
         variables["Y"] = np.array(y, dtype=object)[:, None] if y.dtype.kind == "U" else y[:, None]
@@ -133,17 +110,144 @@ def _write_mat(place: Path, views: list[Any], y: np.ndarray | None) -> None:
 
 
 def _write_parquet(place: Path, views: list[Any], y: np.ndarray | None) -> None:
-    arrow = require("pyarrow", "writing Parquet files")
-    parquet = require("pyarrow.parquet", "writing Parquet files")
-    for number, view in enumerate(views, 1):
-        names = [f"f{i}" for i in range(view.shape[1])]
-        schema = arrow.schema([(name, arrow.from_numpy_dtype(view.dtype.newbyteorder("="))) for name in names])
+    arrow, parquet = _parquet_writer()
+    for number, view in enumerate(views):
+        kind = view.dtype.newbyteorder("=")
+        schema = arrow.schema([(f"f{i}", arrow.from_numpy_dtype(kind)) for i in range(view.shape[1])])
         step = max(1, _ROW_GROUP_BYTES // max(1, view.shape[1] * view.dtype.itemsize))
         with parquet.ParquetWriter(place / f"view_{number}.parquet", schema, use_dictionary=False) as writer:
             for start in range(0, view.shape[0], step):
                 block = view[start : start + step]
-                columns = (block.toarray() if is_sparse(block) else np.asarray(block)).T
-                columns = np.ascontiguousarray(columns, dtype=columns.dtype.newbyteorder("="))
-                writer.write_table(arrow.table([arrow.array(column) for column in columns], schema=schema))
+                columns = np.array((block.toarray() if is_sparse(block) else np.asarray(block)).T, kind, order="C")
+                writer.write_table(arrow.table(list(columns), schema=schema))
     if y is not None:
         parquet.write_table(arrow.table({"label": arrow.array(y.tolist())}), place / "labels.parquet")
+
+
+def save_labels(
+    path: StrPath,
+    labels: Any,
+    sample_ids: Any = None,
+    *,
+    column: str = "cluster",
+    source: StrPath | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Save the labels of a clustering together with the sample ids.
+
+    The ending of the path is the format: ``.csv``, ``.tsv`` or ``.parquet`` (columns ``sample`` and `column`), or
+    ``.h5mu`` or ``.h5ad``: a copy of `source` with a categorical column in its ``obs``, in which samples that were not
+    clustered have no value. The file appears complete or not at all.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file to write; for ``.h5mu`` and ``.h5ad`` it may be `source` itself.
+    labels : array of int of shape (n_samples,)
+        The clusters.
+    sample_ids : array of shape (n_samples,), optional
+        Ids of the samples; by default the row numbers, from 0.
+    column : str, default="cluster"
+        Name of the column.
+    source : str or path-like, optional
+        The ``.h5mu`` or ``.h5ad`` file that the samples come from.
+    overwrite : bool, default=False
+        Whether to replace an existing file or column, which is an error otherwise.
+
+    Examples
+    --------
+    >>> import tempfile, tensormvc as tm
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tm.datasets.save_labels(Path(folder) / "labels.csv", [1, 0], ["anna", "ben"])
+    ...     print((Path(folder) / "labels.csv").read_text())
+    sample,cluster
+    anna,1
+    ben,0
+    <BLANKLINE>
+    """
+    target = Path(path)
+    ending, obs = check_labels_target(target, source, column, overwrite=overwrite)
+    values = np.asarray(labels)
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise ValueError(f"labels must be a vector of integers, got {values.dtype} of shape {values.shape}")
+    ids = np.arange(len(values)) if sample_ids is None else np.asarray(sample_ids)
+    if ids.shape != values.shape:
+        raise ValueError(f"there are {len(values)} labels for {len(ids)} sample ids: pass one id per label")
+    with writing(target, overwrite=overwrite) as place:
+        if ending in _TEXT:
+            with open(place, "w", encoding="utf-8", newline="") as stream:
+                write_text(stream, ids, values, column, _TEXT[ending])
+        elif ending in PARQUET:
+            arrow, parquet = _parquet_writer()
+            columns = [arrow.array(ids.tolist()), arrow.array(values.tolist(), type=arrow.int64())]
+            parquet.write_table(arrow.table(columns, names=[_IDS, column]), place)
+        elif obs is not None and source is not None:
+            shutil.copyfile(source, place)
+            _put_column(place, obs, ids.astype(str), values, column)
+
+
+def check_labels_target(
+    path: StrPath, source: StrPath | None, column: str, *, overwrite: bool
+) -> tuple[str, _Obs | None]:
+    """Refuse a path or column that cannot be written; return the ending, and samples and columns of an ``obs``."""
+    ending = ".csv" if is_special(path) else os.path.splitext(path)[1].lower()
+    if ending in _ANNOTATED:
+        if source is None or os.path.splitext(source)[1].lower() != ending:
+            raise ValueError(f"{path}: needs a {ending} file to copy, but the samples do not come from one: use .csv")
+        return ending, _obs_of(source, column, overwrite)
+    if ending not in _TEXT and ending not in PARQUET:
+        raise ValueError(f"{path}: labels can be written to .csv, .tsv, .parquet, .h5mu or .h5ad")
+    if column == _IDS:
+        raise ValueError(f"the column {_IDS!r} holds the sample ids: choose another name for the labels")
+    if ending in PARQUET:
+        _parquet_writer()
+    return ending, None
+
+
+def write_text(stream: TextIO, ids: NDArray[Any], labels: NDArray[Any], column: str, delimiter: str = ",") -> None:
+    """Write the table of labels as text."""
+    table = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
+    table.writerow([_IDS, column])
+    table.writerows(zip(ids.tolist(), labels.tolist(), strict=True))
+
+
+def _parquet_writer() -> tuple[Any, Any]:
+    return require("pyarrow", "writing Parquet files"), require("pyarrow.parquet", "writing Parquet files")
+
+
+def _obs_of(source: StrPath, column: str, overwrite: bool) -> _Obs:
+    """Return the names of the samples and of the columns in the table ``obs`` of an AnnData or MuData file."""
+    with reading(source), HDF5Reader(os.fspath(source)) as reader:
+        obs: Any = reader.children(reader.file).get("obs")
+        index = index_column(reader, obs, "the file")
+        names = reader.text(index).astype(str).tolist()
+        columns = words(reader.attribute(obs, "column-order"))
+        key, taken = index.name.rpartition("/")[2], set(obs)
+    if "/" in column or column in ("", key):
+        raise ValueError(f"{column!r} cannot be the name of a column of obs: choose another")
+    if column in taken and not overwrite:
+        raise FileExistsError(f"{source} already has a column {column!r} in obs: choose another name, or overwrite it")
+    return names, columns
+
+
+def _put_column(place: Path, obs: _Obs, ids: NDArray[Any], labels: NDArray[Any], column: str) -> None:
+    """Add a categorical column to the table ``obs``, encoded as AnnData does."""
+    h5py = require("h5py", "writing .h5mu and .h5ad files")
+    names, columns = obs
+    label_of = dict(zip(ids.tolist(), labels.tolist(), strict=True))
+    codes = np.array([label_of.get(name, -1) for name in names], dtype=np.int32)
+    categories = np.arange(int(labels.max()) + 1).astype(str).astype(object)
+    text = h5py.string_dtype()
+    encoding = {"encoding-version": "0.2.0", "encoding-type": "array"}
+    with h5py.File(place, "r+") as file:
+        table = file["obs"]
+        if column in table:
+            del table[column]
+        group = table.create_group(column)
+        group.attrs.update(encoding | {"encoding-type": "categorical", "ordered": False})
+        group.create_dataset("codes", data=codes).attrs.update(encoding)
+        stored = group.create_dataset("categories", data=categories, dtype=text)
+        stored.attrs.update(encoding | {"encoding-type": "string-array"})
+        columns = [name for name in columns if name != column] + [column]
+        table.attrs["column-order"] = np.array(columns, dtype=text)

@@ -1,35 +1,12 @@
-"""Graphs over the samples, and anchors."""
+"""Graphs over the samples, and graphs from samples to anchors."""
 
-from ._anchors import anchor_graph, view_anchors
-from ._bkhk import bkhk
-from ._gmc import GMCGraph, GMCResult, gmc, probabilistic_graph
+from ._anchors import anchor_graph, bkhk
+from ._bkhk_rows import bkhk_of_rows
+from ._gmc import GMCGraph, gmc
 from ._ideal import ideal_graph
-from ._knn import SampleGraph, SimGraph, SumGraph, knn_graph, refuse_missing
-from ._laplacian import (
-    check_sample_graph,
-    inverse_root_degrees,
-    lowest_eigenpairs,
-    normalised_adjacency,
-    permuted_graph,
-)
+from ._knn import SampleGraph, SimGraph, SumGraph, knn_graph
+from ._laplacian import check_sample_graph, inverse_root_degrees, normalised_adjacency, permuted_graph
 
-__all__ = [
-    "GMCGraph",
-    "GMCResult",
-    "SampleGraph",
-    "SimGraph",
-    "SumGraph",
-    "anchor_graph",
-    "bkhk",
-    "check_sample_graph",
-    "gmc",
-    "ideal_graph",
-    "inverse_root_degrees",
-    "knn_graph",
-    "lowest_eigenpairs",
-    "normalised_adjacency",
-    "permuted_graph",
-    "probabilistic_graph",
-    "refuse_missing",
-    "view_anchors",
-]
+__all__ = ["GMCGraph", "SampleGraph", "SimGraph", "SumGraph", "anchor_graph", "bkhk", "bkhk_of_rows"]
+__all__ += ["check_sample_graph", "gmc", "ideal_graph", "inverse_root_degrees", "knn_graph", "normalised_adjacency"]
+__all__ += ["permuted_graph"]

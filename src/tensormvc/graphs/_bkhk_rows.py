@@ -13,9 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..backend import Array, in_double, is_sparse
+from ..backend.arrays import Array, in_double, is_sparse
 from ..rows import RowArrays, Rows, row_work
-from ._bkhk import TIE, Centres, pairs_of, two_means
+from ._anchors import TIE, Centres, pairs_of, two_means
 
 # Bins, of all groups together, into which values are counted.
 _BINS = 2**12

@@ -1,72 +1,76 @@
-"""Neighbour lists with distances, and the graphs that several of them give together."""
+"""Nearest-neighbour lists with distances, and the graphs built from them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+from threadpoolctl import threadpool_limits
 
-from ..backend import parallel_ranges
-from ._knn import DistanceBlocks, tie_margin
+from ..backend.arrays import is_sparse
+from ..backend.threads import parallel_ranges
+from ._distances import DistanceBlocks, tie_margin
 
-_BANDWIDTH_ROUNDS = 50
-# A bandwidth is at least this share of the mean distance to the neighbours, so that duplicates do not empty a list.
+_BANDWIDTH_STEPS = 50
+# A bandwidth is at least this share of the mean distance to the neighbours: duplicates would make it 0.
 _LEAST_BANDWIDTH = 1e-3
+# Threads search for multiples of this number of samples, the size of scikit-learn's blocks.
+_SEARCHED_AT_ONCE = 256
+
+# Samples, their neighbours, and the squared distances between them.
+_Links = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The nearest others of every sample, nearest first.
+    """The nearest neighbours of every sample, nearest first.
 
-    All samples tied with the last one are in the list, unless that would more than double it: many samples at the same
-    distance are no neighbours, but what is left when the neighbours end, as are texts without a common word.
+    Samples tied with the k-th neighbour are all neighbours, unless they would make the list more than twice as long:
+    texts without a common word, for example, are all equally far apart, and none of them is a neighbour.
 
     Attributes
     ----------
     starts : ndarray of shape (n + 1,)
-        Where the list of each sample begins in the other two.
+        The list of sample i is ``indices[starts[i]:starts[i + 1]]``.
     indices : ndarray
-        Neighbours.
+        The neighbours.
     squares : ndarray
         Squared distances to them.
+    n_candidates : int
+        Number of samples that the neighbours were chosen from.
     scale : float
-        Squared length of the longest sample: what rounding is measured by.
+        Squared length of the longest sample, which rounding errors are relative to.
     """
 
     starts: NDArray[np.intp]
     indices: NDArray[np.intp]
     squares: NDArray[np.float64]
+    n_candidates: int
     scale: float
 
-    @property
-    def n_samples(self) -> int:
-        """Number of samples."""
-        return len(self.starts) - 1
-
     def nearest(self, n_neighbors: int) -> Neighbours:
-        """Return the lists cut to fewer neighbours."""
-        kth = self.squares[np.minimum(self.starts[:-1] + n_neighbors, self.starts[1:]) - 1]
-        counts = np.diff(self.starts)
+        """Return the lists of fewer neighbours."""
+        first, counts = self.starts[:-1], np.diff(self.starts)
+        kth = self.squares[np.minimum(first + n_neighbors, self.starts[1:]) - 1]
         margin = tie_margin(kth, self.scale)
         tied = self.squares <= np.repeat(kth + margin, counts)
         nearer = self.squares < np.repeat(kth - margin, counts)
-        first = self.starts[:-1]
-        kept = np.where(
-            np.repeat(_ties_count(np.add.reduceat(tied, first), np.add.reduceat(nearer, first), n_neighbors), counts),
-            tied,
-            nearer,
-        )
+        with_ties = _ties_are_kept(np.add.reduceat(tied, first), np.add.reduceat(nearer, first), n_neighbors)
+        kept = np.where(np.repeat(with_ties, counts), tied, nearer)
         ends = np.cumsum(kept)[self.starts[1:] - 1]
-        return Neighbours(np.concatenate([[0], ends]), self.indices[kept], self.squares[kept], self.scale)
+        starts = np.concatenate([[0], ends])
+        return replace(self, starts=starts, indices=self.indices[kept], squares=self.squares[kept])
 
     def graph(self, weights: NDArray[np.float64] | None = None) -> sp.csr_array:
-        """Return the directed graph of the lists, with weight 1 by default."""
-        n = self.n_samples
+        """Return the directed graph from each sample to its neighbours, with weight 1 by default."""
         values = np.ones(len(self.indices)) if weights is None else weights
-        return sp.csr_array((values, self.indices, self.starts), shape=(n, n))
+        return sp.csr_array((values, self.indices, self.starts), shape=(len(self.starts) - 1, self.n_candidates))
 
     def link_graph(self) -> sp.csr_array:
         """Return the symmetric 0/1 graph in which two samples are linked if one is a neighbour of the other."""
@@ -74,74 +78,112 @@ class Neighbours:
         return sp.csr_array(directed.maximum(directed.T))
 
     def fuzzy_graph(self) -> sp.csr_array:
-        """Return the symmetric graph whose weights fall with the distance beyond the nearest neighbour.
+        """Return the fuzzy neighbourhood graph of UMAP (McInnes, Healy and Melville, 2018).
 
-        Each sample has a bandwidth of its own, at which the weights of its k neighbours add up to log₂ k, so that dense
-        and thin regions are treated alike; a link is as strong as either side holds, p + q − pq (McInnes and others,
-        UMAP).
+        The weight of a neighbour decays with its distance beyond the nearest one. The bandwidth of a sample is such
+        that the weights of its k neighbours sum to log₂ k, so that dense and sparse regions are treated alike. Weights
+        p and q of the two directions combine to p + q − pq.
         """
-        counts = np.diff(self.starts)
+        first, counts = self.starts[:-1], np.diff(self.starts)
+        tiny, huge = np.finfo(np.float64).tiny, np.finfo(np.float64).max
         distances = np.sqrt(self.squares)
-        beyond = distances - np.repeat(distances[self.starts[:-1]], counts)
-        mean = np.add.reduceat(distances, self.starts[:-1]) / counts
+        beyond = distances - np.repeat(distances[first], counts)
+        mean = np.add.reduceat(distances, first) / counts
         target = np.log2(np.maximum(counts, 2))
         low, high = np.zeros(len(counts)), np.full(len(counts), np.inf)
-        width = np.maximum(np.add.reduceat(beyond, self.starts[:-1]) / counts, np.finfo(np.float64).tiny)
-        for _ in range(_BANDWIDTH_ROUNDS):
-            total = np.add.reduceat(np.exp(-beyond / np.repeat(width, counts)), self.starts[:-1])
+        width = np.maximum(np.add.reduceat(beyond, first) / counts, tiny)
+        for _ in range(_BANDWIDTH_STEPS):
+            total = np.add.reduceat(np.exp(-beyond / np.repeat(width, counts)), first)
             wide = total > target
             high, low = np.where(wide, width, high), np.where(wide, low, width)
-            width = np.where(np.isinf(high), 2 * width, (low + high) / 2)
-            width = np.clip(width, np.finfo(np.float64).tiny, np.finfo(np.float64).max / 4)
-        width = np.maximum(width, np.maximum(_LEAST_BANDWIDTH * mean, np.finfo(np.float64).tiny))
+            width = np.clip(np.where(np.isinf(high), 2 * width, (low + high) / 2), tiny, huge / 4)
+        width = np.maximum(width, np.maximum(_LEAST_BANDWIDTH * mean, tiny))
         directed = self.graph(np.exp(-beyond / np.repeat(width, counts)))
         return sp.csr_array(directed + directed.T - directed.multiply(directed.T))
 
 
-def _ties_count(tied: NDArray[Any], nearer: NDArray[Any], n_neighbors: int) -> NDArray[np.bool_]:
-    """Return for which samples those tied with the last neighbour are neighbours too."""
+def _ties_are_kept(tied: NDArray[Any], nearer: NDArray[Any], n_neighbors: int) -> NDArray[np.bool_]:
+    """Return for which samples those tied with the k-th neighbour are neighbours, too."""
     return np.asarray((tied <= 2 * n_neighbors) | (nearer == 0))
 
 
 def find_neighbours(parts: list[Any], n_neighbors: int, others: list[Any] | None = None) -> Neighbours:
-    """Return the nearest others of every sample.
+    """Return the nearest neighbours of every sample.
 
-    Memory: blocks of 32 MB, and the lists.
+    For dense samples, scikit-learn's compiled search finds the 2k + 1 nearest: enough to tell whether those tied with
+    the k-th are neighbours, unless no sample is nearer. Then all distances are compared, as they are for sparse
+    samples, for which scikit-learn has no compiled search.
 
     Parameters
     ----------
     parts : list of arrays (n, d_v)
-        The samples, in parts that are thought of as concatenated; dense or CSR.
+        The samples, as parts to be concatenated; dense or CSR, in float64.
     n_neighbors : int
-        How many, less than there are.
-    others : list of arrays (k, d_v), optional
-        Where to look for neighbours; among the samples themselves, each its own left out, by default.
+        k, at most the number of candidates.
+    others : list of arrays (n_candidates, d_v), optional
+        The candidates; by default the samples themselves, of which none is its own neighbour.
 
     Returns
     -------
     Neighbours
     """
-    distances = DistanceBlocks(parts, others)
-    n = len(distances.squares)
-    found: dict[int, tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]] = {}
+    candidates = parts if others is None else others
+    n, n_candidates = parts[0].shape[0], candidates[0].shape[0]
+    scale = DistanceBlocks(parts, others).scale
+    links = partial(_links, n_neighbors=n_neighbors, scale=scale, skip_self=others is None)
+    undecided = np.arange(n)
+    found: list[_Links] = []
+    if not any(map(is_sparse, parts)):
+        count = min(2 * n_neighbors + 2, n_candidates)
+        rows, indices, squares = links(undecided, *_compiled_search(np.hstack(parts), np.hstack(candidates), count))
+        # A longer list holds ties without a nearer neighbour, of which there may be more.
+        longer = np.bincount(rows, minlength=n) > 2 * n_neighbors
+        complete = ~longer[rows]
+        found.append((rows[complete], indices[complete], squares[complete]))
+        undecided = np.flatnonzero(longer)
+    if len(undecided):
+        found += _search_rows(DistanceBlocks([part[undecided] for part in parts], candidates, scale), undecided, links)
+    rows, indices, squares = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
+    order = np.lexsort((indices, squares, rows))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
+    return Neighbours(starts, indices[order], squares[order], n_candidates, scale)
+
+
+def _compiled_search(samples: Any, candidates: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Return squared distances to the nearest candidates, and their indices, both (n, count)."""
+    search = NearestNeighbors(algorithm="brute", metric="sqeuclidean").fit(candidates)
+    squares, indices = np.empty((len(samples), count)), np.empty((len(samples), count), dtype=np.intp)
 
     def work(start: int, stop: int) -> None:
-        for lo in range(start, stop, distances.rows_at_once):
-            hi = min(lo + distances.rows_at_once, stop)
-            block = distances.block(lo, hi)
-            if others is None:
-                block[np.arange(hi - lo), np.arange(lo, hi)] = np.inf
-            kth = np.partition(block, n_neighbors - 1, axis=1)[:, n_neighbors - 1, None]
-            margin = tie_margin(kth, distances.scale)
-            tied, nearer = block <= kth + margin, block < kth - margin
-            full = _ties_count(tied.sum(axis=1), nearer.sum(axis=1), n_neighbors)
-            rows, columns = np.nonzero(np.where(full[:, None], tied, nearer))
-            squares = block[rows, columns]
-            order = np.lexsort((columns, squares, rows))
-            found[lo] = np.bincount(rows, minlength=hi - lo), columns[order], squares[order]
+        # In our threads: those of OpenMP wait busily for each other, which takes twice as long on a busy machine.
+        with threadpool_limits(limits=1, user_api="openmp"):
+            squares[start:stop], indices[start:stop] = search.kneighbors(samples[start:stop], count)
 
-    parallel_ranges(work, n, distances.rows_at_once)
-    counts, indices, squares = (
-        np.concatenate(pieces) for pieces in zip(*(found[lo] for lo in sorted(found)), strict=True)
-    )
-    return Neighbours(np.concatenate([[0], np.cumsum(counts)]), indices, squares, distances.scale)
+    parallel_ranges(work, len(samples), _SEARCHED_AT_ONCE)
+    return squares, indices
+
+
+def _search_rows(blocks: DistanceBlocks, samples: NDArray[np.intp], links: Callable[..., _Links]) -> list[_Links]:
+    """Return the neighbours of some samples from their distances to all candidates."""
+    found: list[_Links] = []
+
+    def search(start: int, stop: int) -> None:
+        for lo in range(start, stop, blocks.rows_at_once):
+            rows = samples[lo : min(lo + blocks.rows_at_once, stop)]
+            squares = blocks.block(lo, lo + len(rows))
+            found.append(links(rows, squares, np.broadcast_to(np.arange(squares.shape[1]), squares.shape)))
+
+    parallel_ranges(search, len(samples), blocks.rows_at_once)
+    return found
+
+
+def _links(samples: Any, squares: Any, candidates: Any, n_neighbors: int, scale: float, skip_self: bool) -> _Links:
+    """Return which of the candidates, at these squared distances (rows, columns), are neighbours of the samples."""
+    if skip_self:
+        squares[candidates == samples[:, None]] = np.inf
+    kth = np.partition(squares, n_neighbors - 1, axis=1)[:, n_neighbors - 1, None]
+    margin = tie_margin(kth, scale)
+    tied, nearer = squares <= kth + margin, squares < kth - margin
+    with_ties = _ties_are_kept(tied.sum(axis=1), nearer.sum(axis=1), n_neighbors)
+    kept = np.where(with_ties[:, None], tied, nearer)
+    return samples[np.nonzero(kept)[0]], candidates[kept], squares[kept]

@@ -1,14 +1,12 @@
-"""GMC: a consensus graph learnt from all views together with its own number of components.
+"""GMC: a consensus graph of all views with as many connected components as clusters.
 
-Wang, Yang and Liu, "GMC: Graph-Based Multi-View Clustering", TKDE 2020. Each sample has a fixed neighbourhood in
-each view, so that every matrix here is sparse with at most (neighbours × views) entries a row; the rows are
-held as padded arrays (n, width) over the union of the neighbourhoods.
+Row i of every matrix here is non-zero only on the nearest neighbours of sample i in some view, so that all of them are
+sparse with at most (neighbours × views) entries per row, and share one sparsity pattern.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,35 +15,37 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 
-from ..backend import check_memory, on_host, parallel_ranges
+from ..backend.arrays import on_host
+from ..backend.checks import check_memory
 from ..views import Views
-from ._knn import DistanceBlocks, SampleGraph, check_n_neighbors, refuse_missing, tie_margin
+from ._distances import DistanceBlocks, check_n_neighbors, tie_margin
+from ._knn import SampleGraph
 from ._laplacian import lowest_eigenpairs
 
 _EPS = np.finfo(np.float64).eps
 _ZERO_EIGENVALUES = 1e-10
-# Up to here a dense eigensolver is as fast as a sparse one.
+# Up to this number of samples a dense eigensolver is as fast as a sparse one.
 _DENSE_UP_TO = 300
 
 
 @dataclass(frozen=True)
 class GMCResult:
-    """What GMC ends with.
+    """The graph that GMC has learnt, and how it got there.
 
     Attributes
     ----------
     affinity : csr_array of shape (n, n)
-        U, row-wise: row i holds the neighbours of i. The graph is its symmetric part.
+        U; row i holds the weights of the neighbours of sample i.
     view_affinities : list of csr_array
         S_v of each view.
-    weights : ndarray of shape (rounds, n_views)
-        w_v after each round.
-    lams : ndarray of shape (rounds,)
-        λ that each round used.
-    eigenvalues : ndarray of shape (rounds + 1, c + 1)
-        The smallest eigenvalues of the Laplacian, before the first round and after each.
+    weights : ndarray of shape (n_iter, n_views)
+        w_v after each iteration.
+    lams : ndarray of shape (n_iter,)
+        λ used in each iteration.
+    eigenvalues : ndarray of shape (n_iter + 1, c + 1)
+        The smallest eigenvalues of the Laplacian, before the first iteration and after each.
     n_iter : int
-        Rounds.
+        Number of iterations.
     converged : bool
         Whether the graph has as many components as clusters.
     """
@@ -60,60 +60,78 @@ class GMCResult:
 
     @property
     def graph(self) -> sp.csr_array:
-        """The symmetric part of the affinity."""
+        """The symmetric graph (U + Uᵀ)/2."""
         return sp.csr_array((self.affinity + self.affinity.T) / 2)
 
     @property
     def labels(self) -> NDArray[np.intp]:
-        """The connected components, GMC's own clustering, numbered in the order of their first samples."""
+        """The connected components of the graph, numbered in the order of their first samples."""
         return np.asarray(connected_components(self.affinity, directed=True, connection="weak")[1], dtype=np.intp)
 
 
 @dataclass
 class _Neighbourhood:
-    """The nearest samples of every sample in one view.
+    """The k nearest neighbours of every sample in one view, and the (k+1)-th, at whose distance weights are zero.
 
-    A boundary that several samples share is split by no rule: only those nearer than it are neighbours, and
-    what the formulas read at the boundary is the mean over the samples on it. Where nobody is nearer (a
-    sample with that many exact duplicates, say) all samples on the boundary are neighbours with equal gaps.
+    Ties are not broken. Where several samples tie with the (k+1)-th, only those nearer than all of them are neighbours,
+    and a value at the (k+1)-th is the mean over the tied samples. Where no sample is nearer (more than k exact
+    duplicates, say), all tied samples are neighbours with the same weight.
     """
 
-    nearer: sp.csr_array  # boundary distance minus distance, of the neighbours
-    boundary: sp.csr_array  # rows of weights that average over the samples on the boundary
+    gaps: sp.csr_array  # d_{i,k+1} − d_ij at the neighbours j of i
+    mean_at_boundary: sp.csr_array  # row i averages over the samples that tie with the (k+1)-th
+    slots: NDArray[np.intp] = field(init=False)  # where the neighbours are among the entries of the common pattern
+
+    def __post_init__(self) -> None:
+        self.gaps.sort_indices()
+        self.rows = _row_of_entries(self.gaps)
+        self.gap_sums = _row_sums(self.rows, self.gaps.data, self.gaps.shape[0])
+
+    @classmethod
+    def of_view(cls, part: Any, k: int) -> _Neighbourhood:
+        """Find the neighbours in one view."""
+        distances = DistanceBlocks([part])
+        n = len(distances.squares)
+
+        def nearest(block: NDArray[np.float64], start: int) -> tuple[NDArray[Any], ...]:
+            boundary = np.partition(block, k, axis=1)[:, k, None]
+            margin = tie_margin(boundary, distances.scale)
+            nearer, tied = block < boundary - margin, np.abs(block - boundary) <= margin
+            only_ties = ~nearer.any(axis=1)[:, None]
+            equal_gaps = 1 / np.maximum(tied.sum(axis=1, keepdims=True), 1)
+            gaps = np.where(only_ties, equal_gaps, boundary - block)
+            rows, columns = np.nonzero(np.where(only_ties, tied, nearer))
+            tied_rows, tied_columns = np.nonzero(tied)
+            return rows + start, columns, gaps[rows, columns], tied_rows + start, tied_columns
+
+        rows, columns, gaps, tied_rows, tied_columns = distances.collect(nearest)
+        shares = (1 / np.bincount(tied_rows, minlength=n))[tied_rows]
+        return cls(
+            gaps=sp.csr_array((gaps, (rows, columns)), shape=(n, n)),
+            mean_at_boundary=sp.csr_array((shares, (tied_rows, tied_columns)), shape=(n, n)),
+        )
+
+    def locate_in(self, pattern: sp.csr_array) -> None:
+        """Find the neighbours among the entries of a sparsity pattern that contains them."""
+        n = pattern.shape[0]
+        # The entries of both matrices are sorted by row and column.
+        entries = _row_of_entries(pattern) * n + pattern.indices
+        self.slots = np.searchsorted(entries, self.rows * n + self.gaps.indices)
+
+    def affinity(self, consensus: sp.csr_array, weight: float) -> NDArray[np.float64]:
+        """Return the entries of S_v, on the pattern of the consensus U.
+
+        s_ij = max(0, (d_{i,k+1} − d_ij + 2w(u_ij − u_{i,k+1})) / Σ_j (d_{i,k+1} − d_ij + 2w(u_ij − u_{i,k+1}))).
+        """
+        at_boundary = np.asarray(self.mean_at_boundary.multiply(consensus).sum(axis=1)).ravel()
+        lift = consensus.data[self.slots] - at_boundary[self.rows]
+        totals = self.gap_sums + 2 * weight * _row_sums(self.rows, lift, len(at_boundary))
+        affinity = np.zeros(len(consensus.data))
+        affinity[self.slots] = np.maximum((self.gaps.data + 2 * weight * lift) / (totals[self.rows] + _EPS), 0)
+        return affinity
 
 
-def _neighbourhood(part: Any, k: int) -> _Neighbourhood:
-    distances = DistanceBlocks([part])
-    n = len(distances.squares)
-    found: dict[int, tuple[NDArray[Any], ...]] = {}
-
-    def work(start: int, stop: int) -> None:
-        for lo in range(start, stop, distances.rows_at_once):
-            hi = min(lo + distances.rows_at_once, stop)
-            block = distances.block(lo, hi)
-            block[np.arange(hi - lo), np.arange(lo, hi)] = np.inf
-            edge = np.partition(block, k, axis=1)[:, k, None]
-            margin = tie_margin(edge, distances.scale)
-            nearer, on_edge = block < edge - margin, np.abs(block - edge) <= margin
-            alone = ~nearer.any(axis=1)
-            equal_gaps = 1 / np.maximum(on_edge.sum(axis=1), 1)
-            gaps = np.where(alone[:, None], equal_gaps[:, None], edge - block)
-            rows, columns = np.nonzero(np.where(alone[:, None], on_edge, nearer))
-            edge_rows, edge_columns = np.nonzero(on_edge)
-            found[lo] = rows + lo, columns, gaps[rows, columns], edge_rows + lo, edge_columns
-
-    parallel_ranges(work, n, distances.rows_at_once)
-    rows, columns, gaps, edge_rows, edge_columns = (
-        np.concatenate(pieces) for pieces in zip(*(found[lo] for lo in sorted(found)), strict=True)
-    )
-    share = 1 / np.bincount(edge_rows, minlength=n)
-    return _Neighbourhood(
-        nearer=sp.csr_array((gaps, (rows, columns)), shape=(n, n)),
-        boundary=sp.csr_array((share[edge_rows], (edge_rows, edge_columns)), shape=(n, n)),
-    )
-
-
-def _rows_of(matrix: sp.csr_array) -> NDArray[np.intp]:
+def _row_of_entries(matrix: sp.csr_array) -> NDArray[np.intp]:
     """Return the row of every entry."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
@@ -122,133 +140,93 @@ def _row_sums(rows: NDArray[np.intp], values: NDArray[np.float64], n: int) -> ND
     return np.asarray(np.bincount(rows, weights=values, minlength=n), dtype=np.float64)
 
 
-def probabilistic_graph(part: Any, n_neighbors: int) -> sp.csr_array:
-    """Return the symmetrised graph in which the weight of a neighbour falls with its squared distance to zero.
-
-    Row i of S holds ``(d_{k+1} − d_j) / (k d_{k+1} − d_1 − … − d_k)`` for the k nearest others of i; the graph is
-    (S + Sᵀ)/2.
-
-    Parameters
-    ----------
-    part : array of shape (n, d)
-        The points.
-    n_neighbors : int
-        k.
-
-    Returns
-    -------
-    csr_array of shape (n, n)
-    """
-    check_n_neighbors(n_neighbors, part.shape[0], beyond=1)
-    nearer = _neighbourhood(part, n_neighbors).nearer
-    totals = np.asarray(nearer.sum(axis=1)).ravel() + _EPS
-    weights = sp.csr_array(nearer.multiply(1 / totals[:, None]))
-    return sp.csr_array((weights + weights.T) / 2)
-
-
 def gmc(parts: list[Any], n_clusters: int, *, n_neighbors: int = 15, max_iter: int = 20, lam: float = 1.0) -> GMCResult:
-    """Learn the consensus graph.
+    """Learn a consensus graph U of all views with `n_clusters` connected components.
+
+    Minimises, over the graphs S_v of the views, their weights w_v, U, and a spectral embedding F in turn,
+
+        Σ_v Σ_ij ‖x_i⁽ᵛ⁾ − x_j⁽ᵛ⁾‖² s_ij⁽ᵛ⁾ + Σ_v Σ_i α_i⁽ᵛ⁾ ‖s_i⁽ᵛ⁾‖² + Σ_v w_v ‖U − S_v‖² + 2λ tr(Fᵀ L_U F)
+
+    with the rows of U and of the S_v on the simplex and FᵀF = I, where L_U is the Laplacian of (U + Uᵀ)/2 and α_i⁽ᵛ⁾ is
+    such that sample i has `n_neighbors` neighbours in view v. λ is doubled while U has too few components, and halved
+    while it has too many.
 
     Parameters
     ----------
     parts : list of arrays (n, d_v)
-        The views, as they are to be compared: nothing is normalised here.
+        The views, scaled as they are to be compared.
     n_clusters : int
-        c, the number of components that the graph is driven to have.
+        c, the number of components.
     n_neighbors : int, default=15
-        Neighbours of each sample in each view.
+        Number of neighbours of each sample in each view.
     max_iter : int, default=20
-        Most rounds.
+        Maximum number of iterations.
     lam : float, default=1.0
-        λ at the start; it is doubled and halved on the way.
+        λ in the first iteration.
 
     Returns
     -------
     GMCResult
+
+    References
+    ----------
+    H. Wang, Y. Yang and B. Liu, "GMC: Graph-Based Multi-View Clustering", IEEE Transactions on Knowledge and Data
+    Engineering 32(6), 2020.
     """
     n, m = parts[0].shape[0], len(parts)
     check_n_neighbors(n_neighbors, n, beyond=1)
     if isinstance(n_clusters, bool) or not isinstance(n_clusters, int | np.integer) or not 1 <= n_clusters < n:
         raise ValueError(f"n_clusters must be between 1 and {n - 1}, one less than the samples, got {n_clusters!r}")
-    hoods = [_neighbourhood(part, n_neighbors) for part in parts]
-
-    # Every matrix of the loop has this pattern; `slot_v` says where the neighbours of view v are in it.
-    pattern = sum((hood.nearer for hood in hoods), sp.csr_array((n, n)))
+    neighbourhoods = [_Neighbourhood.of_view(part, n_neighbors) for part in parts]
+    pattern = sum((neighbourhood.gaps for neighbourhood in neighbourhoods), sp.csr_array((n, n)))
     pattern.sort_indices()
-    rows, columns = _rows_of(pattern), pattern.indices
-    slots, gaps, view_rows, edges = [], [], [], []
-    for hood in hoods:
-        hood.nearer.sort_indices()
-        own_rows = _rows_of(hood.nearer)
-        # Entries in row order are sorted by (row, column) in both, so that a search finds them.
-        slots.append(np.searchsorted(rows * n + columns, own_rows * n + hood.nearer.indices))
-        gaps.append(hood.nearer.data)
-        view_rows.append(own_rows)
-        edges.append(hood.boundary)
+    for neighbourhood in neighbourhoods:
+        neighbourhood.locate_in(pattern)
+    rows = _row_of_entries(pattern)
 
-    gap_sums = [_row_sums(r, g, n) for r, g in zip(view_rows, gaps, strict=True)]
-    affinities = [g / (s[r] + _EPS) for g, s, r in zip(gaps, gap_sums, view_rows, strict=True)]
-
-    def spread(values: NDArray[np.float64], v: int) -> NDArray[np.float64]:
-        """Entries of view v laid out over the common pattern."""
-        out = np.zeros(len(rows))
-        out[slots[v]] = values
-        return out
-
-    def as_matrix(values: NDArray[np.float64]) -> sp.csr_array:
-        return sp.csr_array((values, columns.copy(), pattern.indptr.copy()), shape=(n, n))
-
-    consensus = np.sum([spread(a, v) for v, a in enumerate(affinities)], axis=0) / m
-    consensus = consensus / np.maximum(_row_sums(rows, consensus, n), _EPS)[rows]
-    values, squared_distances = _smallest_eigenvalues(as_matrix(consensus), n_clusters)
-    weights = np.full(m, 1 / m)
-    history: list[tuple[NDArray[np.float64], float]] = []
-    eigenvalues = [values]
-    converged = False
+    # Start: S_v from the distances alone, U their mean with rows that sum to 1, F of U.
+    u = _with_entries(pattern, np.zeros(len(rows)))
+    s = [neighbourhood.affinity(u, 0.0) for neighbourhood in neighbourhoods]
+    mean = np.sum(s, axis=0) / m
+    u = _with_entries(pattern, mean / np.maximum(_row_sums(rows, mean, n), _EPS)[rows])
+    w = np.full(m, 1 / m)
+    values, f_distances = _spectrum(u, n_clusters)
+    weights, lams, eigenvalues, converged = [], [], [values], False
 
     for _ in range(max_iter):
-        current = as_matrix(consensus)
-        for v in range(m):
-            at_edge = np.asarray(edges[v].multiply(current).sum(axis=1)).ravel()
-            lift = consensus[slots[v]] - at_edge[view_rows[v]]
-            total = gap_sums[v] + 2 * weights[v] * _row_sums(view_rows[v], lift, n)
-            raised = (gaps[v] + 2 * weights[v] * lift) / (total[view_rows[v]] + _EPS)
-            affinities[v] = np.maximum(raised, 0)
-        laid_out = [spread(a, v) for v, a in enumerate(affinities)]
-        weights = np.array([0.5 / max(np.linalg.norm(consensus - a), _EPS) for a in laid_out])
-
-        distances = squared_distances(rows, columns)
-        target = sum(a - lam / (2 * m * w) * distances for a, w in zip(laid_out, weights, strict=True)) / m
-        supported = np.any([a > 0 for a in laid_out], axis=0)
-        consensus = _project_rows(target, supported, pattern.indptr)
-
-        used = lam
-        values, new_distances = _smallest_eigenvalues(as_matrix(consensus), n_clusters)
+        s = [neighbourhood.affinity(u, w_v) for neighbourhood, w_v in zip(neighbourhoods, w, strict=True)]
+        w = np.array([1 / (2 * max(np.linalg.norm(u.data - s_v), _EPS)) for s_v in s])
+        target = sum(s_v - lam / (2 * m * w_v) * f_distances for s_v, w_v in zip(s, w, strict=True)) / m
+        u = _with_entries(pattern, _project_rows(target, np.any([s_v > 0 for s_v in s], axis=0), pattern.indptr))
+        values, new_f_distances = _spectrum(u, n_clusters)
+        weights.append(w)
+        lams.append(lam)
         eigenvalues.append(values)
-        history.append((weights, used))
-        if values[:n_clusters].sum() > _ZERO_EIGENVALUES:
+        if values[:n_clusters].sum() > _ZERO_EIGENVALUES:  # too few components
             lam *= 2
-            squared_distances = new_distances
-        elif values.sum() < _ZERO_EIGENVALUES:
+            f_distances = new_f_distances
+        elif values.sum() < _ZERO_EIGENVALUES:  # too many: F is kept
             lam /= 2
         else:
             converged = True
             break
 
+    for matrix in (graphs := [u, *(_with_entries(pattern, s_v) for s_v in s)]):
+        matrix.eliminate_zeros()
     return GMCResult(
-        affinity=_without_zeros(as_matrix(consensus)),
-        view_affinities=[_without_zeros(as_matrix(spread(a, v))) for v, a in enumerate(affinities)],
-        weights=np.array([w for w, _ in history]).reshape(-1, m),
-        lams=np.array([used for _, used in history]),
+        affinity=graphs[0],
+        view_affinities=graphs[1:],
+        weights=np.array(weights).reshape(-1, m),
+        lams=np.array(lams),
         eigenvalues=np.array(eigenvalues),
-        n_iter=len(history),
+        n_iter=len(lams),
         converged=converged,
     )
 
 
-def _without_zeros(matrix: sp.csr_array) -> sp.csr_array:
-    matrix.eliminate_zeros()
-    return matrix
+def _with_entries(pattern: sp.csr_array, values: NDArray[np.float64]) -> sp.csr_array:
+    """Return the matrix with these entries on the sparsity pattern, which it does not share memory with."""
+    return sp.csr_array((values, pattern.indices.copy(), pattern.indptr.copy()), shape=pattern.shape)
 
 
 def _project_rows(
@@ -270,58 +248,58 @@ def _project_rows(
     return np.asarray(np.maximum(padded - level[:, None], 0)[inside])
 
 
-def _smallest_eigenvalues(
-    affinity: sp.csr_array, n_clusters: int
-) -> tuple[NDArray[np.float64], Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float64]]]:
-    """Return the c + 1 smallest eigenvalues of D − (U+Uᵀ)/2, and ‖f_i − f_j‖² as a function of i and j.
+def _spectrum(affinity: sp.csr_array, n_clusters: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the c + 1 smallest eigenvalues of the Laplacian of (U + Uᵀ)/2, and ‖f_i − f_j‖² at the entries of U.
 
-    F are the eigenvectors of the c smallest. Where the graph has more components than that, any choice of c
-    null vectors would be arbitrary, and F are the indicators of all of them.
+    F holds the eigenvectors of the c smallest eigenvalues. Where the graph has more than c components, c of its null
+    vectors would be an arbitrary choice, and F holds the normalised indicators of all components.
     """
+    rows, columns = _row_of_entries(affinity), affinity.indices
     graph = sp.csr_array((affinity + affinity.T) / 2)
     n, count = graph.shape[0], n_clusters + 1
     n_components, members = connected_components(graph, directed=False)
     if n_components >= count:
-        shares = 1 / np.bincount(members)
-        return np.zeros(count), lambda i, j: np.where(
-            members[i] == members[j], 0, shares[members[i]] + shares[members[j]]
-        )
+        shares = (1 / np.bincount(members))[members]
+        return np.zeros(count), np.where(members[rows] == members[columns], 0, shares[rows] + shares[columns])
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     laplacian = sp.csr_array(sp.diags_array(degrees) - graph)
     pairs = None
     if n > _DENSE_UP_TO and count < n - 1:
         indicators = (members[:, None] == np.arange(n_components)) / np.sqrt(np.bincount(members))
+        start = degrees + 1 / (1 + degrees)
         pairs = lowest_eigenpairs(
-            lambda x: np.asarray(laplacian @ x),
-            indicators,
-            count,
-            ceiling=2 * degrees.max(),
-            start=degrees + 1 / (1 + degrees),
+            lambda x: np.asarray(laplacian @ x), indicators, count, ceiling=2 * degrees.max(), start=start
         )
     if pairs is None:
         check_memory(3 * 8 * n * n, f"the spectrum of a GMC graph of {n} samples", "try another number of neighbours")
         pairs = eigh(laplacian.toarray(), subset_by_index=[0, count - 1], check_finite=False)
     values, vectors = pairs
-    smallest = vectors[:, :n_clusters]
-    return values, lambda i, j: np.sum((smallest[i] - smallest[j]) ** 2, axis=1)
+    f = vectors[:, :n_clusters]
+    return values, np.sum((f[rows] - f[columns]) ** 2, axis=1)
 
 
 class GMCGraph(SampleGraph):
-    """The consensus graph of GMC, the paper's best.
+    """Consensus graph of GMC, the best graph in the paper.
 
-    Memory: at most ``n_neighbors`` × views entries a sample, and blocks of 32 MB while distances are taken.
+    GMC learns a graph U of all views together with a graph S_v for each view, such that U is near the S_v (in
+    proportion to weights w_v that it learns too) and its Laplacian has the eigenvalue 0 as often as there are clusters;
+    W = (U + Uᵀ)/2. Samples in different clusters therefore tend to have no link at all. See `tensormvc.GMC` for the
+    problem and reference.
+
+    Time O(n² Σ_v d_v) for the distances and one sparse eigenproblem per iteration, memory O(n·k·m). Use it where the
+    number of clusters is known; it reacts more to small changes of the data than `SimGraph` and `SumGraph`.
 
     Parameters
     ----------
     n_neighbors : int, default=15
-        Neighbours of each sample in each view.
+        Number k of neighbours of each sample in each view.
     max_iter : int, default=20
-        Most rounds.
+        Maximum number of iterations.
 
     Attributes
     ----------
     graph_ : csr_array of shape (n_samples, n_samples)
-        Symmetric. With a little luck it has as many components as there are clusters.
+        Symmetric. If GMC has converged, it has as many components as there are clusters.
 
     Examples
     --------
@@ -331,13 +309,15 @@ class GMCGraph(SampleGraph):
     (200, 200)
     """
 
+    _n_beyond = 1
+
     def __init__(self, n_neighbors: int = 15, max_iter: int = 20) -> None:
-        self.n_neighbors = n_neighbors
+        super().__init__(n_neighbors)
         self.max_iter = max_iter
 
     def _build(self, views: Views, n_clusters: int | None) -> sp.csr_array:
         if n_clusters is None:
-            raise ValueError("the GMC graph needs the number of clusters: fit(views, n_clusters=...)")
-        refuse_missing(views, "the GMC graph")
+            raise ValueError("the GMC graph needs the number of clusters: pass fit(views, n_clusters=...)")
+        views.refuse_missing("GMCGraph")
         parts = [on_host(views.in_double(v)) for v in range(views.n_views)]
         return gmc(parts, n_clusters, n_neighbors=self.n_neighbors, max_iter=self.max_iter).graph

@@ -1,4 +1,4 @@
-"""The oracle: a graph that knows the answer."""
+"""The ideal graph, made of known classes: an upper bound for comparison."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..backend import check_memory
+from ..backend.checks import check_memory
 
 
 def ideal_graph(y: Any) -> sp.csr_array:
-    """Return the graph that links the samples with equal labels: an oracle, for reference only.
+    """Return the graph that links all samples of a class: an oracle, for comparison only.
 
-    It reaches a method only where it is passed on purpose, as ``fit(views, sample_graph=ideal_graph(y))``; what
-    comes out has seen the labels.
+    W_ij = 1 if y_i = y_j, otherwise 0. A method uses it only if it is passed explicitly, as ``fit(views,
+    sample_graph=ideal_graph(y))``; the result has then seen the labels, and shows how much a better graph could gain.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def ideal_graph(y: Any) -> sp.csr_array:
     Returns
     -------
     csr_array of shape (n_samples, n_samples)
-        1 where labels agree, on the diagonal too. It has one entry for each such pair.
+        W, with Σ_c n_c² entries for classes of n_c samples.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def ideal_graph(y: Any) -> sp.csr_array:
     """
     labels = np.asarray(y)
     if labels.ndim != 1 or labels.size == 0:
-        raise ValueError(f"labels have shape {labels.shape}; expected one label a sample")
+        raise ValueError(f"y has shape {labels.shape}: pass a one-dimensional array with one label per sample")
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     pairs = int(np.sum(counts.astype(np.int64) ** 2))
     check_memory(12 * pairs, f"the ideal graph of {len(labels)} samples", "use fewer samples")

@@ -1,4 +1,4 @@
-"""The normalised Laplacian of a sample graph, and graphs that come from the user."""
+"""The normalised Laplacian of a graph over the samples, its lowest eigenpairs, and checks of graphs from users."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from ..backend import is_sparse, one_blas_thread
+from ..backend.arrays import is_sparse
+from ..backend.threads import one_blas_thread
 
 
 def check_sample_graph(graph: Any, n_samples: int, sample_ids: NDArray[Any] | None = None) -> sp.csr_array:
-    """Return a graph over the samples that a user gives as a sparse, symmetric, non-negative float64 matrix.
+    """Check a graph passed by the user, and return it as a sparse symmetric float64 matrix.
 
     Parameters
     ----------
-    graph : array or sparse matrix of shape (n_samples, n_samples)
-        Affinities.
+    graph : array, sparse matrix or DataFrame of shape (n_samples, n_samples)
+        Weights, symmetric and not negative.
     n_samples : int
-        How many samples there are.
+        Number of samples.
     sample_ids : ndarray, optional
-        Index of the samples; a DataFrame is put into its order.
+        Index of the samples, on which a DataFrame is aligned.
 
     Returns
     -------
@@ -34,46 +35,46 @@ def check_sample_graph(graph: Any, n_samples: int, sample_ids: NDArray[Any] | No
         try:
             graph = graph.loc[sample_ids, sample_ids].to_numpy()
         except KeyError as error:
-            raise ValueError(f"the index of sample_graph does not fit that of the views: {error}") from None
+            raise ValueError(
+                f"the index of sample_graph does not fit that of the views ({error}): use the same sample ids in both"
+            ) from None
     matrix: Any = sp.csr_array(graph) if is_sparse(graph) else np.asarray(graph)
     if matrix.dtype.kind not in "biuf":
-        raise TypeError(f"sample_graph has the type {matrix.dtype}; expected real numbers")
+        raise TypeError(f"sample_graph has dtype {matrix.dtype}: pass real numbers")
     if matrix.shape != (n_samples, n_samples):
-        raise ValueError(
-            f"sample_graph has shape {tuple(matrix.shape)}; for {n_samples} samples it must be "
-            f"({n_samples}, {n_samples})"
-        )
+        shape = tuple(matrix.shape)
+        raise ValueError(f"sample_graph has shape {shape}; for {n_samples} samples it must be {(n_samples, n_samples)}")
     matrix = sp.csr_array(matrix).astype(np.float64)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     if not np.isfinite(matrix.data).all():
-        raise ValueError("sample_graph contains NaN or infinity")
+        raise ValueError("sample_graph contains NaN or infinity: set the weight of missing links to 0")
     if (matrix.data < 0).any():
-        raise ValueError("sample_graph has negative weights: affinities must not be negative")
+        raise ValueError("sample_graph has negative weights: pass similarities, which are at least 0")
     asymmetry = abs(matrix - matrix.T)
     largest = matrix.data.max(initial=0.0)
     if asymmetry.nnz and asymmetry.data.max() > 1e-10 * largest:
-        raise ValueError("sample_graph is not symmetric: pass (W + W.T) / 2 if that is meant")
+        raise ValueError("sample_graph is not symmetric: pass (W + W.T) / 2 to link i and j in both directions")
     return sp.csr_array((matrix + matrix.T) / 2)
 
 
 def inverse_root_degrees(graph: sp.csr_array) -> NDArray[np.float64]:
-    """Return D^{-1/2} as a vector, 0 for a sample without neighbours."""
+    """Return the diagonal of D^{−1/2}, with 0 for a sample without links."""
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     return np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
 
 
 def normalised_adjacency(graph: sp.csr_array) -> sp.csr_array:
-    """Return D^{-1/2} W D^{-1/2}; the normalised Laplacian is the identity minus this.
+    """Return D^{−1/2} W D^{−1/2}; the normalised Laplacian is L = I − D^{−1/2} W D^{−1/2}.
 
-    A sample without neighbours has a zero row, so that the Laplacian is 1 there.
+    A sample i without links has a row of zeros, so that L_ii = 1.
     """
     scale = inverse_root_degrees(graph)
     return sp.csr_array(graph.multiply(scale[:, None]).multiply(scale[None, :]))
 
 
 def permuted_graph(graph: sp.csr_array, order: NDArray[np.intp]) -> sp.csr_array:
-    """Return the graph with its samples in another order, entries sorted: sums over rows run in that order."""
+    """Return the graph with its samples in another order; entries are sorted, so that sums over rows follow it."""
     permuted = sp.csr_array(graph[order][:, order])
     permuted.sort_indices()
     return permuted
@@ -87,31 +88,31 @@ def lowest_eigenpairs(
     ceiling: float,
     start: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return the lowest eigenpairs of a Laplacian whose null vectors are known, by Lanczos.
+    """Return the lowest eigenpairs of a Laplacian L whose null vectors N are known, by Lanczos.
 
-    With the null vectors taken out and the spectrum turned over, the others come first; Lanczos has trouble with a
-    repeated eigenvalue, and 0 often is one.
+    These are the largest eigenpairs of c(I − NNᵀ) − L, where c is the ceiling: the null space is taken out because the
+    eigenvalue 0 is often repeated, which Lanczos converges slowly on.
 
     Parameters
     ----------
     product : function of a vector
-        The Laplacian times it.
+        x → Lx.
     null_vectors : ndarray of shape (n, r)
-        Orthonormal basis of the null space.
+        N, an orthonormal basis of the null space.
     count : int
-        How many eigenpairs, those of the null space counted; more than r.
+        Number of eigenpairs, including the r of the null space; more than r.
     ceiling : float
-        An upper bound of the spectrum.
+        c, an upper bound of the spectrum.
     start : ndarray of shape (n,)
-        Where Lanczos starts: a function of the samples.
+        Starting vector, a function of the samples' values.
 
     Returns
     -------
-    values, vectors : ndarrays of shape (count,) and (n, count), or None where Lanczos does not converge
+    values, vectors : ndarrays of shape (count,) and (n, count), or None if Lanczos does not converge
     """
     n, r = null_vectors.shape
 
-    def turned(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def shifted(x: NDArray[np.float64]) -> NDArray[np.float64]:
         x = np.ravel(x)
         return np.asarray(ceiling * (x - null_vectors @ (null_vectors.T @ x)) - product(x))
 
@@ -119,14 +120,8 @@ def lowest_eigenpairs(
     options: dict[str, Any] = {"rng": 0} if "rng" in signature(eigsh).parameters else {}
     try:
         with one_blas_thread():
-            upper, vectors = eigsh(
-                LinearOperator((n, n), matvec=turned, dtype=np.float64),
-                k=k,
-                which="LA",
-                v0=start,
-                ncv=min(n, 2 * k + 60),
-                **options,
-            )
+            operator = LinearOperator((n, n), matvec=shifted, dtype=np.float64)
+            upper, vectors = eigsh(operator, k=k, which="LA", v0=start, ncv=min(n, 2 * k + 60), **options)
     except ArpackNoConvergence:
         return None
     order = np.argsort(-upper)

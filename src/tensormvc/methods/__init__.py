@@ -11,18 +11,5 @@ from ._tlrlf4mvc import TLRLF4MVC
 from ._tlspnm import TLSpNM
 from ._tsvdmvc import TSVDMVC
 
-__all__ = [
-    "ASRETR",
-    "ESTMC",
-    "GMC",
-    "TLRLF4MVC",
-    "TSVDMVC",
-    "SampleCoordinates",
-    "Schedule",
-    "Step",
-    "TLSpNM",
-    "TensorClusterer",
-    "embed",
-    "initial_anchors",
-    "polar_factor",
-]
+__all__ = ["ASRETR", "ESTMC", "GMC", "TLRLF4MVC", "TSVDMVC", "TLSpNM"]
+__all__ += ["SampleCoordinates", "Schedule", "Step", "TensorClusterer", "embed", "initial_anchors", "polar_factor"]

@@ -20,20 +20,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..backend import (
-    Array,
-    check_memory,
-    contiguous,
-    in_double,
-    inner,
-    is_sparse,
-    leading_eigenpairs,
-    matmul_into,
-    namespace,
-    on_host,
-    sum_of_squares,
-)
-from ..bases._spectrum import settle
+from ..backend.arrays import Array, contiguous, in_double, is_sparse, namespace, on_host
+from ..backend.checks import check_memory
+from ..backend.linalg import inner, leading_eigenpairs, matmul_into, sum_of_squares
+from ..bases._base import settle
 from ..rows import InMemory, RowArrays, Rows, row_work
 from ..views import Views, probes_of
 from ..views._views import ProbeDraws

@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import validate_data
 
-from ..backend import Array, on_host, random_seed
+from ..backend.arrays import Array, on_host
+from ..backend.checks import random_seed
 from ..bases import AGFT, ViewFFT, basis_class, make_basis
 from ..graphs import check_sample_graph, permuted_graph
 from ..rows import InMemory, RowArrays, Rows, SampleRandom, kmeans_of_rows, row_work

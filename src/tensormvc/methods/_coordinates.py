@@ -20,20 +20,9 @@ from typing import Any, Protocol
 import numpy as np
 from array_api_compat import device
 
-from ..backend import (
-    Array,
-    cholesky,
-    contiguous,
-    in_double,
-    inner,
-    is_tensor,
-    namespace,
-    on_host,
-    placed,
-    run_ranges,
-    solve_lower,
-    vectors_beside,
-)
+from ..backend.arrays import Array, contiguous, in_double, is_tensor, namespace, on_host, placed
+from ..backend.linalg import cholesky, inner, solve_lower, vectors_beside
+from ..backend.threads import run_ranges
 from ..bases import AGFT, GFT
 from ..bases._base import SampleModeBasis
 from ..rows import InMemory, RowArrays, Rows, in_memory, row_work

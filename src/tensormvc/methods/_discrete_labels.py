@@ -1,4 +1,4 @@
-"""Labels of codes, as TLRLF4MVC makes them: each sample goes to the standardised centre with the largest product."""
+"""Labels of codes in TLRLF4MVC: each sample goes to the standardised centre with the largest inner product."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Array, inner, namespace, on_host, placed
+from ..backend.arrays import Array, namespace, on_host, placed
+from ..backend.linalg import inner
 from ..rows import Draw, RowArrays, Rows, SampleRandom, row_work, uniform
 
 _ROUNDS = 10
@@ -25,7 +26,7 @@ class LabelledRows(RowArrays):
     consensus : array of shape (n, d)
         The codes.
     phases : array of shape (n, 8)
-        What random numbers of the samples are made of.
+        Basis of the random numbers of the samples.
     own : array of int of shape (n, starts)
         Labels from every start.
     labels : array of int of shape (n,)
@@ -39,7 +40,7 @@ class LabelledRows(RowArrays):
 
 
 def best_discrete_labels(rows: Rows, n_clusters: int, *, n_init: int, random: SampleRandom) -> None:
-    """Let the labels of several random starts that leave the fewest clusters empty, then agree best, join the rows.
+    """Add the labels of the best of several random starts: fewest empty clusters, then largest agreement.
 
     Parameters
     ----------

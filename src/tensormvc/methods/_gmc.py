@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,24 +15,25 @@ from ..views import Views
 from ._base import COUNT, MultiViewClusterer
 
 
+@dataclass(repr=False, eq=False)
 class GMC(MultiViewClusterer):
-    """GMC: a graph learnt from all views until it has as many components as clusters.
+    """GMC: learns a graph from all views that has as many components as clusters.
 
-    Wang, Yang and Liu, "GMC: graph-based multi-view clustering", TKDE 2020. It uses no tensor and no basis.
-
-    Memory: at most `n_neighbors` × views entries a sample, and blocks of 32 MB while distances are taken.
+    Nearest-neighbour graphs of the views and their weighted consensus are updated in turns; a rank constraint on the
+    Laplacian grows until the consensus falls apart into `n_clusters` components, which are the clusters. It uses no
+    tensor and no basis. Time O(n² Σ_v d_v) for the distances, memory O(n m k) for k neighbours.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters.
     n_neighbors : int, default=15
-        Neighbours of each sample in each view; lowered where there are too few samples. More neighbours join what
-        fewer would leave apart.
+        Number of neighbours k of each sample in each view; lowered where there are too few samples. With more
+        neighbours clusters merge more easily.
     view_sizes : sequence of int, optional
-        How many columns of a single array belong to each view.
+        Numbers of columns of the views, where these are given side by side in one array.
     max_iter : int, default=20
-        Most rounds.
+        Maximum number of rounds.
 
     Attributes
     ----------
@@ -40,9 +42,14 @@ class GMC(MultiViewClusterer):
     graph_ : csr_array of shape (n_samples, n_samples)
         The consensus graph.
     n_iter_ : int
-        Rounds.
+        Number of rounds.
     converged_ : bool
         Whether the graph has `n_clusters` components.
+
+    References
+    ----------
+    H. Wang, Y. Yang, B. Liu, "GMC: Graph-Based Multi-View Clustering", IEEE Transactions on Knowledge and Data
+    Engineering 32, 2020.
 
     Examples
     --------
@@ -60,13 +67,10 @@ class GMC(MultiViewClusterer):
         "max_iter": COUNT,
     }
 
-    def __init__(
-        self, n_clusters: int = 8, n_neighbors: int = 15, view_sizes: Sequence[int] | None = None, max_iter: int = 20
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.view_sizes = view_sizes
-        self.max_iter = max_iter
+    n_clusters: int = 8
+    n_neighbors: int = 15
+    view_sizes: Sequence[int] | None = None
+    max_iter: int = 20
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         if sample_graph is not None:

@@ -1,4 +1,4 @@
-"""Gaussian similarities of samples to anchors, and the factor of the ridge projection onto them, by blocks of rows."""
+"""Gaussian similarities of samples to anchors, and the factor of the ridge projection onto them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from ..backend import (
-    Array,
-    cholesky,
-    contiguous,
-    in_double,
-    inner,
-    is_single,
-    is_sparse,
-    namespace,
-    solve_lower,
-    sum_of_squares,
-)
-from ..graphs import view_anchors
-from ..graphs._knn import TIE_ABSOLUTE, DistanceBlocks
+from ..backend.arrays import Array, contiguous, in_double, is_single, is_sparse, namespace
+from ..backend.linalg import cholesky, inner, solve_lower, sum_of_squares
+from ..bases._anchor import view_anchors
+from ..graphs._distances import TIE_ABSOLUTE, DistanceBlocks
 from ..rows import RowArrays, Rows, row_work
 from ..views import Views
 
@@ -44,10 +34,10 @@ class Kernel:
     anchors : array of shape (a, d)
         The anchors, in float64.
     scale : float
-        Largest squared length of all samples and anchors, by which a distance counts as none.
+        Largest squared length of all samples and anchors, relative to which tiny distances count as zero.
     exponent : float
-        What squared distances are multiplied by: with twice the mean distance of a sample to its nearest anchor as the
-        width σ of the kernel, −1/(2σ²).
+        Factor of the squared distances in the exponent: with twice the mean distance of a sample to its nearest anchor
+        as the width σ of the kernel, −1/(2σ²).
     mean : array of shape (a,)
         Means of the similarities over the samples.
     """

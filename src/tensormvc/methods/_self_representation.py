@@ -32,22 +32,10 @@ import numpy as np
 from array_api_compat import device
 from scipy.linalg import eigh
 
-from ..backend import (
-    Array,
-    check_memory,
-    contiguous,
-    in_double,
-    is_sparse,
-    is_tensor,
-    leading_eigenpairs,
-    matmul_into,
-    namespace,
-    on_host,
-    parallel_ranges,
-    raise_to_zero,
-    run_ranges,
-    sum_of_squares,
-)
+from ..backend.arrays import Array, contiguous, in_double, is_sparse, is_tensor, namespace, on_host
+from ..backend.checks import check_memory
+from ..backend.linalg import leading_eigenpairs, matmul_into, raise_to_zero, sum_of_squares
+from ..backend.threads import parallel_ranges, run_ranges
 from ..rows import SampleRandom, kmeans, piece_size
 from ..views import Views
 from ._admm import Schedule, Step

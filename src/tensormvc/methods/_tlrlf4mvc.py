@@ -25,7 +25,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..backend import Array, contiguous, in_double, is_sparse, matmul_into, namespace, placed
+from ..backend.arrays import Array, contiguous, in_double, is_sparse, namespace, placed
+from ..backend.linalg import matmul_into
 from ..penalties import Nuclear
 from ..rows import Draw, InMemory, RowArrays, Rows, SampleRandom, kmeans_of_rows, row_work, waves
 from ..views import Views
@@ -293,25 +294,26 @@ def _standardise(rows: FeatureRows) -> None:
         left += width
 
 
+@dataclass(repr=False, eq=False)
 class TLRLF4MVC(TensorClusterer):
-    """TLRLF4MVC: kernel features explain short codes, drawn to a low rank and to low frequencies.
+    """TLRLF4MVC: short codes explained by kernel features, of low tensor rank and low frequency.
 
-    Long and others, TPAMI 2025; with the transform of your choice. The random starts belong to the values of the
-    samples, and the low-frequency basis is the cluster indicators of k-means, as the publication means it.
+    Solves, for centred Gaussian similarities P_v (n × a) of the samples to the anchors of view v,
 
-    Memory: 8 bytes a sample, kernel anchor and view (4 for views in single precision), another 24 bytes a sample and
-    anchor of one view at the beginning, 64 × 64 bytes a sample and view, and the basis. Under a transform that is
-    square and orthogonal ("fft", "dct", "haar", "random", and "gft" with all components) the rounds run on the
-    coefficients, and transform nothing.
+        min  Σ_v (½ ‖B_v − P_v W_v‖² + λ/2 ‖W_v‖²) + γ Σ_k w_k ‖𝓑̄_k‖_*    s.t.  B_v = B̂,  B_v ∈ span(F)
 
-    With "agft" and many samples it takes none of that: every iterate lies in the span of a few thousand columns, in
-    whose coordinates the rounds run, at a cost that does not depend on the number of samples. Then 1.5 KB a sample for
-    codes, graph and k-means (on a device another 8 bytes an anchor of the graph), and 16 bytes a feature; the samples
-    are read a few times, in blocks of rows, in O(n).
+    where 𝓑̄_k are the slices of the tensor 𝓑 of all codes B_v (n × 64) under the basis, B̂ is the consensus and F has
+    the indicators of the clusters of k-means, and assigns each sample to the cluster centre that agrees most with its
+    code. Random starts belong to the values of the samples, not to their positions.
 
-    Views on disk (`numpy.memmap`, and what `tensormvc.datasets.load_views` leaves there) stay there with "agft": the 16
-    bytes a feature are then in temporary files, in the folder that ``TMPDIR`` names. Views of Dask are worked on where
-    they are, on the workers of a cluster, with "agft" (docs/distributed.md).
+    Time O(n a m) per round; under a square orthogonal basis ("fft", "dct", "haar", "random", "gft-…") nothing is
+    transformed in a round. With "agft" and many samples a round costs the same for any n, because all iterates lie in
+    the span of a few thousand columns; memory is then O(n (Σ_v d_v + 64)). Use it where clusters are curved, so that
+    kernels help.
+
+    Views on disk (`numpy.memmap`, and those that `tensormvc.datasets.load_views` leaves there) stay there with "agft",
+    in temporary files as large as the views, in the folder that ``TMPDIR`` names. Dask arrays and dataframes are worked
+    on by the workers of their cluster with "agft" (docs/distributed.md): the labels are the same, as a Dask array.
 
     Parameters
     ----------
@@ -320,51 +322,56 @@ class TLRLF4MVC(TensorClusterer):
     basis : str or basis, default="auto"
         Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
     lam : float, default=0.01
-        Ridge of the kernel regression. The larger, the smoother the codes are as functions of the samples. This default
-        and the next two were found together, without classes (docs/defaults.md).
+        Ridge λ of the kernel regression. The larger, the smoother the codes are as functions of the samples. This
+        default and the next two were chosen together, without labels (docs/defaults.md).
     gamma : float, default=1.0
-        Weight of the low rank. The larger, the more the views must agree, up to where nothing is left of the low-rank
-        copy and the basis has no say. With the default that is so on much data before the codes come to rest: the
-        low rank did worse, without classes, wherever it stayed (docs/defaults.md).
+        Weight γ of the low rank. The larger, the more the views must agree, up to where nothing is left of the low-rank
+        copy and the basis has no say. With the default that happens on much data before the codes come to rest: without
+        labels, wherever the low rank stayed it did worse (docs/defaults.md).
     mu_max : float, default=0.1
         Cap of the penalty that ties the codes to the clusters of k-means. The larger, the more the result keeps to
         them.
     n_kernel_anchors : "auto" or int, default="auto"
         Anchors of the kernel in each view, a power of 2; by default 1024, or a quarter of the samples if that is less.
     view_sizes : sequence of int, optional
-        How many columns of a single array belong to each view.
+        Numbers of columns of the views, where these are given side by side in one array.
     max_iter : int, default=200
-        Most rounds; the published program stops after 100, a little before the codes come to rest.
+        Maximum number of rounds.
     tol : float, default=1e-4
         Change of the codes of a view, in the Frobenius norm, at which to stop.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts and of k-means.
     verbose : int, default=0
-        1 prints a line a round.
-    callback : function of a record, optional
-        Called after every round; a true answer ends the fit.
+        1 prints one line per round.
+    callback : callable, optional
+        Called with the record of every round; returning True ends the fit.
     keep : "all" or None, default=None
-        Whether to keep ``representation_``.
+        Whether to keep ``representation_``, which can be gigabytes.
     device : str or torch.device, optional
-        Where to compute with PyTorch, such as "cuda". By default tensors of PyTorch among the views are worked on on
-        their device, everything else with NumPy. What is fitted comes back as NumPy's arrays.
+        Where to compute with PyTorch, such as "cuda". By default PyTorch tensors are worked on where they are,
+        everything else with NumPy. Fitted attributes are NumPy arrays in either case.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Clusters, numbered by size; there may be fewer than asked for.
+        Cluster of every sample, numbered by size.
     embedding_ : ndarray of shape (n_samples, 64)
-        The consensus codes.
+        The consensus codes B̂.
     basis_ : basis
         The fitted transform.
     n_iter_ : int
-        Rounds.
+        Number of rounds.
     converged_ : bool
         Whether the codes came to rest.
     history_ : list of Record
-        One a round.
+        Residuals, objective, penalty parameters and seconds of every round.
     representation_ : ndarray of shape (n_samples, 64, n_views)
-        The codes of the views, in the order that their contents decide; only with ``keep="all"``.
+        Codes of the views, in an order that their contents decide; only with ``keep="all"``.
+
+    References
+    ----------
+    Z. Long, Q. Wang, Y. Ren, Y. Liu, C. Zhu, "TLRLF4MVC: Tensor Low-Rank and Low-Frequency for Scalable Multi-View
+    Clustering", IEEE Transactions on Pattern Analysis and Machine Intelligence, 2025.
 
     Examples
     --------
@@ -385,37 +392,20 @@ class TLRLF4MVC(TensorClusterer):
         "n_kernel_anchors": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        basis: Any = "auto",
-        lam: float = 0.01,
-        gamma: float = 1.0,
-        mu_max: float = 0.1,
-        n_kernel_anchors: int | str = "auto",
-        view_sizes: Sequence[int] | None = None,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        random_state: Any = None,
-        verbose: int = 0,
-        callback: Callable[..., Any] | None = None,
-        keep: str | None = None,
-        device: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.basis = basis
-        self.lam = lam
-        self.gamma = gamma
-        self.mu_max = mu_max
-        self.n_kernel_anchors = n_kernel_anchors
-        self.view_sizes = view_sizes
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-        self.keep = keep
-        self.device = device
+    n_clusters: int = 8
+    basis: Any = "auto"
+    lam: float = 0.01
+    gamma: float = 1.0
+    mu_max: float = 0.1
+    n_kernel_anchors: int | str = "auto"
+    view_sizes: Sequence[int] | None = None
+    max_iter: int = 200
+    tol: float = 1e-4
+    random_state: Any = None
+    verbose: int = 0
+    callback: Callable[..., Any] | None = None
+    keep: str | None = None
+    device: Any = None
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         views.refuse_missing("TLRLF4MVC")

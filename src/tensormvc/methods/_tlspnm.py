@@ -1,8 +1,9 @@
-"""TLSpNM: self-representation with a logarithm of the singular values."""
+"""TLSpNM: self-representation with a logarithmic penalty on the singular values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..penalties import Log
@@ -10,16 +11,19 @@ from ._admm import Schedule
 from ._self_representation import SelfRepresentation, SelfRepresentationClusterer
 
 
+@dataclass(repr=False, eq=False)
 class TLSpNM(SelfRepresentationClusterer):
-    """TLSpNM: as t-SVD-MVC, with the logarithm of the singular values in place of their sum.
+    """TLSpNM: like t-SVD-MVC, with the logarithm of the singular values, which spares the large ones.
 
-    Guo and others, TPAMI 2023; with the transform of your choice. The error of a sample is measured in each view by
-    itself.
+    Solves, for views X_v (n × d_v) with samples at unit length,
 
-    Memory: about 7 arrays of n × n × views (56 n² bytes a view); time O(n³) a view and round. All is in double
-    precision. On a device too, at most: Z, G and W take 24 n² bytes a view, what else grows with n² about 45 n² in all,
-    what a round works on in blocks about 6 GiB at most. 10 000 samples in 6 views of a few hundred features take about
-    25 GB there, with "fft-view" about 40.
+        min  Σ_k w_k Σ_i log(1 + σ_i(𝒵̄_k)) + λ Σ_v ‖E_v‖_{2,1}    s.t.  X_vᵀ = X_vᵀ Z_v + E_v
+
+    where 𝒵̄_k are the slices of the tensor 𝒵 of all Z_v (n × n) under the basis, and clusters the affinity
+    Σ_v |Z_v| + |Z_v|ᵀ spectrally. Unlike in t-SVD-MVC, a sample can be an outlier in one view only.
+
+    Time O(n² Σ_v min(d_v, n)) per round, memory about 7 m n² numbers: for some thousand samples. Beyond, use `ESTMC`
+    with "agft".
 
     Parameters
     ----------
@@ -28,46 +32,51 @@ class TLSpNM(SelfRepresentationClusterer):
     basis : str or basis, default="auto"
         Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
     lam : float, default=0.2
-        Weight of the error. The larger, the more of the data must be explained by other samples; small values let
-        whole samples count as outliers. Samples have unit length, so that it needs no scaling to the data. The default
-        was found without classes (docs/defaults.md).
+        Weight λ of the error. The larger, the more of every sample must be explained by others; with a small one whole
+        samples count as outliers. Samples have unit length, so it need not be scaled to the data. The default was
+        chosen without labels (docs/defaults.md).
     view_sizes : sequence of int, optional
-        How many columns of a single array belong to each view.
+        Numbers of columns of the views, where these are given side by side in one array.
     max_iter : int, default=200
-        Most rounds.
+        Maximum number of rounds.
     tol : float, default=1e-7
-        Residual at which to stop: what is left over of a sample in a view, at most, and the Frobenius norm of Z − G in
-        a view. Neither depends on the coordinates that the loop works in.
+        Largest allowed residual: the length of what is left over of any sample in any view, and the Frobenius norm of
+        Z_v − G_v.
     random_state : int, RandomState instance or None, default=None
-        Seed of the k-means restarts.
+        Seed of the k-means starts.
     verbose : int, default=0
-        1 prints a line a round.
-    callback : function of a record, optional
-        Called after every round; a true answer ends the fit.
+        1 prints one line per round.
+    callback : callable, optional
+        Called with the record of every round; returning True ends the fit.
     keep : "all" or None, default=None
         Whether to keep ``representation_`` and ``affinity_``, which can be gigabytes.
     device : str or torch.device, optional
-        Where to compute, with PyTorch: "cuda", "cuda:1", "cpu". By default where the views are: tensors of PyTorch on
-        their device, everything else with NumPy. What is fitted comes back as NumPy's arrays.
+        Where to compute with PyTorch, such as "cuda". By default PyTorch tensors are worked on where they are,
+        everything else with NumPy. Fitted attributes are NumPy arrays in either case.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Clusters, numbered by size.
+        Cluster of every sample, numbered by size.
     embedding_ : ndarray of shape (n_samples, n_clusters)
-        What k-means saw.
+        Leading eigenvectors of the normalised affinity, which k-means clusters.
     basis_ : basis
         The fitted transform.
     n_iter_ : int
-        Rounds.
+        Number of rounds.
     converged_ : bool
         Whether the residuals fell below `tol`.
     history_ : list of Record
-        One a round.
+        Residuals, objective, penalty parameters and seconds of every round.
     representation_ : ndarray of shape (n_samples, n_samples, n_views)
-        Only with ``keep="all"``; views in the order that their contents decide.
+        Z, only with ``keep="all"``; views in an order that their contents decide.
     affinity_ : ndarray of shape (n_samples, n_samples)
-        Only with ``keep="all"``.
+        Σ_v |Z_v| + |Z_v|ᵀ, only with ``keep="all"``.
+
+    References
+    ----------
+    J. Guo, Y. Sun, J. Gao, Y. Hu, B. Yin, "Logarithmic Schatten-p Norm Minimization for Tensorial Multi-View Subspace
+    Clustering", IEEE Transactions on Pattern Analysis and Machine Intelligence 45, 2023.
 
     Examples
     --------
@@ -78,32 +87,18 @@ class TLSpNM(SelfRepresentationClusterer):
     ((120,), True)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        basis: Any = "auto",
-        lam: float = 0.2,
-        view_sizes: Sequence[int] | None = None,
-        max_iter: int = 200,
-        tol: float = 1e-7,
-        random_state: Any = None,
-        verbose: int = 0,
-        callback: Callable[..., Any] | None = None,
-        keep: str | None = None,
-        device: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.basis = basis
-        self.lam = lam
-        self.view_sizes = view_sizes
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-        self.keep = keep
-        self.device = device
+    n_clusters: int = 8
+    basis: Any = "auto"
+    lam: float = 0.2
+    view_sizes: Sequence[int] | None = None
+    max_iter: int = 200
+    tol: float = 1e-7
+    random_state: Any = None
+    verbose: int = 0
+    callback: Callable[..., Any] | None = None
+    keep: str | None = None
+    device: Any = None
 
     def _problem(self, parts: list[Any], basis: Any) -> tuple[SelfRepresentation, Schedule]:
-        solver = SelfRepresentation(parts, basis, Log(), self.lam, stacked=False)
-        return solver, Schedule({"mu": 1e-5}, {"mu": 1e10})
+        problem = SelfRepresentation(parts, basis, Log(), self.lam, stacked=False)
+        return problem, Schedule({"mu": 1e-5}, {"mu": 1e10})

@@ -1,4 +1,4 @@
-"""Pages in HTML: one file each, without network."""
+"""HTML reports: one file each, which needs no network."""
 
 from ._cluster import ClusterRun, write_cluster_report
 

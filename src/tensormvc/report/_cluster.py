@@ -1,4 +1,4 @@
-"""The page about one clustering."""
+"""The report about one clustering."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ _AUDITED = {True: "matters", False: "does not matter"}
 
 @dataclass(frozen=True)
 class ClusterRun:
-    """A clustering and all that its page tells of it.
+    """A clustering, with everything that its report shows.
 
     Parameters
     ----------
     command : str
-        The command line that does it again.
+        The command line that runs it again.
     file_name : str
-        Where the data came from, as the user wrote it.
+        Name of the input, as the user wrote it.
     description : Description
-        What `datasets.describe` said of the views.
+        Summary of the views, from `datasets.describe`.
     views : list or dict of arrays (n_samples, n_features_v)
-        The views, in the order of the description, with their rows in the order of the labels.
+        The views, in the order of `description`, with their rows in the order of `labels`.
     estimator : estimator
-        The fitted method.
+        The fitted estimator.
     labels : ndarray of shape (n_samples,)
         The clusters.
     seconds : float
-        How long the fit took.
+        Duration of the fit.
     sample_ids : sequence, optional
-        Names of the samples; else they are called by their row.
+        Names of the samples; row numbers by default.
     y : array of shape (n_samples,), optional
-        Classes that are known, to measure with; the page says that they were used for nothing else.
+        Known classes, to compare the clusters with; the report says that they are used for nothing else.
     audit : OrderAudit, optional
-        Whether the result depends on the order of the rows, if that was tried.
+        Result of an audit of the row order.
     notes : sequence of (what, why), optional
-        What was chosen, and the reason.
+        Choices that were made, with reasons.
     versions : mapping of str to str, optional
-        Programs that took part.
+        Versions of the packages used.
 
     Examples
     --------
@@ -85,24 +85,24 @@ class ClusterRun:
 
 
 def write_cluster_report(directory: str | Path, run: ClusterRun, *, force: bool = False) -> Path:
-    """Write the page about a clustering: one file, which needs nothing else and no network.
+    """Write an HTML report about a clustering, as one file that needs neither other files nor a network.
 
-    Distances, silhouettes and the affinity are taken among at most 2 000 samples. A hash of their values draws them, so
-    that the order of the rows changes no number and no picture.
+    Neighbours, silhouettes and the affinity are computed on at most 2 000 samples, drawn by a hash of their values, so
+    that the order of the rows changes no number and no figure.
 
     Parameters
     ----------
     directory : str or path-like
-        Folder for ``index.html``; it is made where it is not there.
+        Folder for ``index.html``; created if it does not exist.
     run : ClusterRun
-        What was done.
+        The clustering.
     force : bool, default=False
-        Whether to replace a page that is there; otherwise that is an error.
+        Whether to replace an existing report; otherwise that is an error.
 
     Returns
     -------
     Path
-        The page.
+        Path of the report.
 
     Examples
     --------
@@ -129,31 +129,23 @@ def write_cluster_report(directory: str | Path, run: ClusterRun, *, force: bool 
 def _document(run: ClusterRun) -> str:
     views = list(run.views.values()) if isinstance(run.views, Mapping) else list(run.views)
     found = agreement(views, np.asarray(run.labels))
-    parts = [
-        sections.how(run),
-        sections.data(run),
-        sections.clusters(run, found),
-        sections.pictures(run, found),
-        sections.view_agreement(run, found),
-        sections.convergence(run),
-        sections.order(run),
-    ]
+    with_agreement = (sections.clusters, sections.pictures, sections.view_agreement)
+    parts = [sections.how(run), sections.data(run, views), *(section(run, found) for section in with_agreement)]
+    parts += [sections.convergence(run), sections.order(run)]
     if run.y is not None:
         parts.append(sections.measures(run))
-    n_clusters, n_views = len(np.unique(run.labels)), len(run.description.views)
-    head = facts(
-        [
-            ("Samples", f"{run.description.n_samples:,}"),
-            ("Views", f"{n_views:,}"),
-            ("Clusters", f"{n_clusters:,}"),
-            ("Method", type(run.estimator).__name__),
-            ("Time", _duration(run.seconds)),
-            ("Row order", "not audited" if run.audit is None else _AUDITED[run.audit.order_dependent]),
-        ]
-    )
+    head = {
+        "Samples": f"{run.description.n_samples:,}",
+        "Views": f"{len(views):,}",
+        "Clusters": f"{len(np.unique(run.labels)):,}",
+        "Method": type(run.estimator).__name__,
+        "Time": _duration(run.seconds),
+        "Row order": "not audited" if run.audit is None else _AUDITED[run.audit.order_dependent],
+    }
     title = f"Clusters of {PurePath(run.file_name).name}"
-    lead = "What was found, how it was found, and how far to trust it."
-    return page(title, lead, head, parts, f"Made by tensormvc {run.versions.get('tensormvc', '')}".strip())
+    lead = "The clusters, how they were found, and how far to trust them."
+    foot = f"Written by tensormvc {run.versions.get('tensormvc', '')}".strip()
+    return page(title, lead, facts(head.items()), parts, foot)
 
 
 def _duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Pictures of matplotlib as part of a page: text and lines take the colours of the page, light or dark."""
+"""Matplotlib figures as inline SVG, whose text and lines take the colours of the page, light or dark."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 
 from ._page import Html, escape
 
-# Of the functions of `tensormvc.plotting`, whose letters are made for a column of a paper; and of a phone.
+# The font sizes of `tensormvc.plotting` are made for a column of a paper, which is about as wide as a phone.
 _INCHES = (3.7, 2.9)
 _PIXELS_PER_INCH = 200
-# What is black or grey on paper takes the colour of the text of the page, and that of its notes.
+# Black and grey become the colours of the text and the notes of the page.
 _COLOURS = {"#000000": "currentColor", "#666666": "var(--quiet)"}
 
 
 def picture(draw: Callable[[Any], Any], key: str, alternative: str) -> Html:
-    """Return what a function draws into the axes that it is given, as SVG.
+    """Return what a function draws into the axes it is given, as SVG.
 
     Parameters
     ----------
     draw : function of matplotlib Axes
-        Draws; black and grey become colours of the page.
+        Draws the picture; black and grey become colours of the page.
     key : str
-        Begins every id inside, so that those of two pictures differ.
+        Prefix of every id inside, so that the ids of two pictures differ.
     alternative : str
-        What the picture shows, in words, for those who do not see it.
+        Text alternative, for readers who do not see the picture.
     """
     try:
         import matplotlib as mpl
@@ -34,7 +34,7 @@ def picture(draw: Callable[[Any], Any], key: str, alternative: str) -> Html:
     except ImportError as error:
         raise ImportError("a page with figures needs matplotlib: pip install 'tensormvc[plot]'") from error
 
-    # The settings of the user have no place here: a picture has the colours of the page.
+    # The user's settings of matplotlib do not apply: a picture has the colours of the page.
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": key})
@@ -48,18 +48,14 @@ def picture(draw: Callable[[Any], Any], key: str, alternative: str) -> Html:
 
 def _inline(document: str, key: str, alternative: str) -> Html:
     """Return an SVG document as an element of a page."""
-    box = re.search(r'viewBox="([^"]*)"', document)
-    if box is None:
-        raise AssertionError("matplotlib writes a viewBox")
+    box = document.partition('viewBox="')[2].partition('"')[0]
     body = document[document.index(">", document.index("<svg")) + 1 : document.rindex("</svg>")]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r'\bid="', f'id="{key}-', body)
     body = body.replace("xlink:href", "href").replace('href="#', f'href="#{key}-').replace("url(#", f"url(#{key}-")
-    # Hundredths of a point are enough.
+    # Two decimals of a point are enough.
     body = re.sub(r'\b(?:x|y|d)="[^"]*"', lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), body)
     for printed, shown in _COLOURS.items():
         body = body.replace(printed, shown)
-    # Black is what SVG fills with where nothing is said.
-    return Html(
-        f'<svg viewBox="{box[1]}" fill="currentColor" role="img" aria-label="{escape(alternative)}">{body}</svg>'
-    )
+    # SVG fills shapes with black by default.
+    return Html(f'<svg viewBox="{box}" fill="currentColor" role="img" aria-label="{escape(alternative)}">{body}</svg>')

@@ -1,7 +1,7 @@
-"""The shell of a page and what it is built from. One file, nothing fetched, no script but one of ours.
+"""Building blocks of HTML pages: one file each, which fetches nothing and runs no script but our own.
 
-A string is text and is escaped wherever it lands; only what these functions return is HTML. The result is
-well-formed XML, too, so that a strict parser can read it.
+A string is text and is escaped wherever it is used; only the results of these functions are HTML. Pages are also
+well-formed XML, so that a strict parser can read them.
 """
 
 from __future__ import annotations
@@ -19,17 +19,15 @@ from typing import Any, Literal
 
 from .._files import writing
 
-# Browsers are told to fetch nothing and to run nothing (but a script with the right hash), whatever a name in the data
-# looks like.
+# Tells browsers to fetch nothing, and to run nothing but a script with the right hash, whatever names the data contain.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-# Characters that no HTML or XML document may hold, and those that turn the writing direction of what follows.
+# Characters that are invalid in HTML or XML, and those that reverse the writing direction of the text after them.
 _FORBIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff\u202a-\u202e\u2066-\u2069]"
 )
 _LONGEST_NAME = 80
-# Rows beyond which a table scrolls by itself on a screen.
+# Tables with more rows scroll on their own on a screen.
 _LONG_TABLE = 20
-_VOID = {"meta", "link", "br"}
 
 
 class Html(str):
@@ -39,17 +37,17 @@ class Html(str):
 
 
 def escape(value: Any) -> Html:
-    """Return a value as HTML: itself if it is, else its text with nothing left that means anything to a browser."""
+    """Return a value as HTML: its text, escaped, unless it is HTML already."""
     return value if isinstance(value, Html) else Html(html.escape(_FORBIDDEN.sub("\ufffd", str(value))))
 
 
 def join(parts: Iterable[Any]) -> Html:
-    """Return the parts one after the other."""
+    """Return the parts, concatenated."""
     return Html("".join(map(escape, parts)))
 
 
 def element(tag: str, *children: Any, **attributes: Any) -> Html:
-    """Return an element; ``class_`` is the attribute class, ``aria_label`` is aria-label, None leaves one out.
+    """Return an element; ``class_`` is the attribute class, ``aria_label`` is aria-label; None omits an attribute.
 
     Examples
     --------
@@ -61,13 +59,13 @@ def element(tag: str, *children: Any, **attributes: Any) -> Html:
         for name, value in attributes.items()
         if value is not None
     )
-    if tag in _VOID:
-        return Html(f"<{tag}{written} />")
+    if tag == "br":
+        return Html("<br />")
     return Html(f"<{tag}{written}>{join(children)}</{tag}>")
 
 
 def name(text: Any) -> Html:
-    """Return a name from outside, in a writing direction of its own, and cut if it is long."""
+    """Return a name from the data, isolated from the writing direction around it, and shortened if it is long."""
     text = str(text)
     short = text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
     return element("bdi", short, title=text[:1000] if short != text else None)
@@ -79,27 +77,27 @@ def paragraph(*parts: Any, class_: str | None = None) -> Html:
 
 
 def code(text: str) -> Html:
-    """Return a command to be copied; one click selects it all."""
+    """Return a command to copy; one click selects all of it."""
     return element("pre", element("code", text))
 
 
 def bullets(items: Iterable[Any]) -> Html:
-    """Return a list."""
+    """Return an unordered list."""
     return element("ul", *(element("li", item) for item in items))
 
 
 def facts(pairs: Iterable[tuple[Any, Any]]) -> Html:
-    """Return a few numbers that are seen first: pairs of what it is and its value."""
+    """Return the key facts at the top of a page, from pairs of name and value."""
     return element("dl", *(element("div", element("dt", k), element("dd", v)) for k, v in pairs), class_="facts")
 
 
 def callout(kind: Literal["good", "warning", "info"], title: str, *body: Any) -> Html:
-    """Return a verdict; its title says in words what its colour says."""
+    """Return a highlighted verdict; its title says in words what its colour means."""
     return element("div", element("p", element("strong", title)), *body, class_=f"callout {kind}")
 
 
 def bar(text: str, share: float) -> Html:
-    """Return a number with a bar beside it, which is `share` of its full length; none for NaN."""
+    """Return a number with a bar of length `share` (0 to 1) beside it, or no bar for NaN."""
     if math.isnan(share):
         return escape(text)
     drawn = element("span", style=f"--share:{min(max(share, 0.0), 1.0):.2%}")
@@ -111,7 +109,7 @@ def bar(text: str, share: float) -> Html:
 def table(caption: str, columns: Sequence[Any], rows: Iterable[Sequence[Any]], align: str) -> Html:
     """Return a table whose first column names the rows.
 
-    `align` has a letter a column, as in LaTeX: l for names and bars, r for numbers, p for sentences.
+    `align` has one letter per column, as in LaTeX: l for names and bars, r for numbers, p for sentences.
     """
     classes = [{"r": "number", "p": "sentence"}.get(letter) for letter in align]
     head = [element("th", column, scope="col", class_=c) for column, c in zip(columns, classes, strict=True)]
@@ -127,18 +125,18 @@ def table(caption: str, columns: Sequence[Any], rows: Iterable[Sequence[Any]], a
 
 
 def figure(picture: Html, caption: Any) -> Html:
-    """Return a picture with what it shows."""
+    """Return a picture with a caption."""
     return element("figure", picture, element("figcaption", caption))
 
 
 def side_by_side(*parts: Html) -> Html:
-    """Return parts beside each other where there is room."""
+    """Return parts side by side, where there is room."""
     return element("div", *parts, class_="side-by-side")
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: an id for links, a heading, and what is under it."""
+    """A section of a page: an id for links, a heading, and the contents."""
 
     key: str
     title: str
@@ -146,68 +144,51 @@ class Section:
 
 
 def page(title: str, lead: Any, head: Html, sections: Sequence[Section], foot: Any, *, script: str = "") -> str:
-    """Return the document.
+    """Return the whole document.
 
     Parameters
     ----------
     title : str
         Title of the page and of its window.
     lead : text or Html
-        A line under the title.
+        One line under the title.
     head : Html
-        What is seen first.
+        Contents above the sections.
     sections : sequence of Section
-        The parts, in order; the list of contents is made from them.
+        The sections; the table of contents lists them.
     foot : text or Html
-        The last line.
+        The last line of the page.
     script : str, default=""
-        JavaScript that makes the page handier; it must be readable without.
+        JavaScript for convenience; the page must be readable without it.
     """
     style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    links = [element("li", element("a", section.title, href=f"#{section.key}")) for section in sections]
-    parts = [
-        element(
-            "section",
-            element("h2", section.title, id=f"{section.key}-title"),
-            *section.body,
-            id=section.key,
-            aria_labelledby=f"{section.key}-title",
-        )
-        for section in sections
-    ]
-    # Marked as plain text for XML; browsers see a comment.
+    links = join(element("li", element("a", section.title, href=f"#{section.key}")) for section in sections)
+    contents = []
+    for section in sections:
+        heading = element("h2", section.title, id=f"{section.key}-title")
+        body = join([heading, *section.body])
+        contents.append(element("section", body, id=section.key, aria_labelledby=f"{section.key}-title"))
+    # Plain text to an XML parser, a comment to browsers.
     script = script and f"//<![CDATA[\n{script}//]]>"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"{_POLICY}; script-src 'sha256-{digest}'" if script else _POLICY
-    document = element(
-        "html",
-        element(
-            "head",
-            element("meta", charset="utf-8"),
-            element("meta", http_equiv="Content-Security-Policy", content=policy),
-            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            element("meta", name="color-scheme", content="light dark"),
-            element("title", title),
-            # An empty icon, or a browser would ask a server for one.
-            element("link", rel="icon", href="data:,"),
-            Html(f"<style>{style}</style>"),
-        ),
-        element(
-            "body",
-            element("a", "Skip to the content", href="#content", class_="skip"),
-            element("header", element("h1", title), paragraph(lead, class_="lead")),
-            element("nav", element("ul", *links), aria_label="Contents"),
-            element("main", head, *parts, id="content", tabindex=-1),
-            element("footer", paragraph(foot)),
-            Html(f"<script>{script}</script>" if script else ""),
-        ),
-        lang="en",
-    )
-    return f"<!DOCTYPE html>\n{document}\n"
+    # The empty icon keeps browsers from requesting one from the server.
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8" />
+<meta http-equiv="Content-Security-Policy" content="{escape(policy)}" />
+<meta name="viewport" content="width=device-width, initial-scale=1" />
+<meta name="color-scheme" content="light dark" />
+<title>{escape(title)}</title><link rel="icon" href="data:," /><style>{style}</style></head>
+<body><a href="#content" class="skip">Skip to the content</a>
+<header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>
+<nav aria-label="Contents"><ul>{links}</ul></nav>
+<main id="content" tabindex="-1">{head}{join(contents)}</main>
+<footer><p>{escape(foot)}</p></footer>{f"<script>{script}</script>" if script else ""}</body></html>
+"""
 
 
 def write_page(target: Path, make: Callable[[], str], *, force: bool) -> Path:
-    """Write what `make` returns, complete or not at all; that a page is there, or cannot be, is said before."""
+    """Write the page that `make` returns, complete or not at all; a bad target is refused before `make` is called."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with writing(target, overwrite=force) as place:
         place.write_text(make(), encoding="utf-8")

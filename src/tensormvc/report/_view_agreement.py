@@ -1,7 +1,8 @@
-"""How far each view supports a clustering, without labels."""
+"""How well each view supports a clustering, without labels."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,32 +12,33 @@ from numpy.typing import NDArray
 from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import normalize
 
+from ..backend.arrays import is_sparse
 from ..graphs import SumGraph
 from ..views import as_views
 
 N_NEIGHBORS = 10
-# Distances between all pairs are taken among at most so many samples.
+# All pairwise distances are computed, so at most this many samples are used.
 MOST_SAMPLES = 2000
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """What the neighbourhoods of the views say of a clustering.
+    """Agreement between the neighbourhoods in the views and a clustering.
 
     Attributes
     ----------
     rows : ndarray of int
-        The samples that were looked at, in an order that their values decide.
+        The samples that were used, in an order that depends on their values only.
     graph : csr_array
-        The views' nearest-neighbour graphs over them, added up.
+        Sum of the views' k-nearest-neighbour graphs over these samples.
     n_neighbors : int
-        Neighbours of a sample in each.
+        Number of neighbours in each graph.
     within : list of float
-        For each view, the share of the links that join samples of one cluster.
+        For each view, the share of the links that join samples of the same cluster.
     silhouette : list of float
-        For each view, the mean silhouette of the samples at unit length; NaN where it is not defined.
+        For each view, the mean silhouette of the samples scaled to unit length; NaN if it is undefined.
     chance : float
-        The share that links between random samples would have.
+        Expected share for links between random samples.
     """
 
     rows: NDArray[np.intp]
@@ -48,52 +50,43 @@ class Agreement:
 
 
 def agreement(views: list[Any], labels: NDArray[Any]) -> Agreement:
-    """Compare each view's neighbourhoods with the labels, among samples that their values, not their places, choose.
+    """Compare the neighbourhoods in each view with the clusters, on samples drawn by their values, not positions.
 
     Parameters
     ----------
     views : list of arrays (n_samples, n_features_v)
-        The views, dense, sparse, DataFrames or on disk.
+        The views: dense, sparse, DataFrames or on disk.
     labels : ndarray of shape (n_samples,)
         The clusters.
     """
-    # The canonical order is that of a hash of the values: its beginning is a random choice that no permutation changes.
+    # The canonical order is that of a hash of the values: its beginning is a random sample that no permutation changes.
     rows = as_views(views).order[:MOST_SAMPLES]
     labels = labels[rows]
     parts = [_present(view, rows) for view in views]
     n_neighbors = min([N_NEIGHBORS, *(len(present) - 1 for _, present in parts if len(present) > 1)])
     total = sp.csr_array((len(rows), len(rows)))
-    within, silhouettes = [], []
-    for part, present in parts:
+    within, silhouettes = [math.nan] * len(views), [math.nan] * len(views)
+    for v, (part, present) in enumerate(parts):
         if len(present) < 2:
-            within.append(float("nan"))
-            silhouettes.append(float("nan"))
             continue
         links = SumGraph(n_neighbors).fit([part]).graph_.tocoo()
         first, second = present[links.row], present[links.col]
         total = total + sp.csr_array((links.data, (first, second)), shape=total.shape)
-        within.append(float(np.mean(labels[first] == labels[second])))
-        n_found = len(np.unique(labels[present]))
-        defined = 2 <= n_found < len(present)
-        silhouettes.append(float(silhouette_score(normalize(part), labels[present])) if defined else float("nan"))
+        within[v] = float(np.mean(labels[first] == labels[second]))
+        if 2 <= len(np.unique(labels[present])) < len(present):
+            silhouettes[v] = float(silhouette_score(normalize(part), labels[present]))
     sizes = np.unique(labels, return_counts=True)[1]
     chance = float(np.sum(sizes * (sizes - 1)) / max(1, len(rows) * (len(rows) - 1)))
     return Agreement(rows, sp.csr_array(total), n_neighbors, within, silhouettes, chance)
 
 
-def take_rows(view: Any, rows: NDArray[np.intp]) -> Any:
-    """Return rows of a view as an array, dense or CSR."""
-    if hasattr(view, "iloc"):
-        return view.iloc[rows].to_numpy()
-    return view.tocsr()[rows] if hasattr(view, "tocsr") else np.asarray(view[rows])
-
-
 def _present(view: Any, rows: NDArray[np.intp]) -> tuple[Any, NDArray[np.intp]]:
-    """Return the rows that are not missing in the view, and their places among `rows`."""
-    part = take_rows(view, rows)
-    if hasattr(part, "tocsr"):
+    """Return the rows that are not missing in the view, and their positions in `rows`."""
+    part = view.iloc[rows] if hasattr(view, "iloc") else (view.tocsr() if is_sparse(view) else view)[rows]
+    if is_sparse(part):
         absent = np.asarray((part != part).sum(axis=1)).ravel() == part.shape[1]  # only NaN differs from itself
     else:
+        part = np.asarray(part)
         absent = np.isnan(part).all(axis=1)
     present = np.flatnonzero(~absent)
     return part[present], present

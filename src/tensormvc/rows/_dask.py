@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Concatenate
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import one_thread
-from ._memory import Fields, pieces, row_blocks, rows_at_once, some_rows
-from ._protocol import Declaration, Join, P, R, Reductions, S, Shape, added, declaration_of, nothing
+from ..backend.threads import one_thread
+from ._memory import Fields, Reductions, added, declaration_of, nothing, pieces, row_blocks, rows_at_once, some_rows
+from ._protocol import Declaration, Join, P, R, S, Shape
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -102,6 +102,10 @@ class _Step:
     def declared(self) -> Declaration:
         return declaration_of(self.work)
 
+    @property
+    def changes(self) -> bool:
+        return bool(self.declared.writes or self.declared.sets)
+
     def names(self, *kinds: str) -> list[str]:
         return [self.aliases.get(name, name) for kind in kinds for name in getattr(self.declared, kind)]
 
@@ -114,7 +118,7 @@ def _run(partition: Partition, state: Any, *bundles: Fields, steps: list[_Step],
     results = []
     for step, (small, named) in zip(steps, arguments, strict=True):
         filled = {name: fill.rows(len(partition)) for name, fill in step.fills.items()}
-        if step.declared.changes:
+        if step.changes:
             held = {name: array for name, array in held.items() if name not in step.dropped} | filled
             ours = (ours - step.dropped) | set(filled)
             for name in {*step.names("writes", "sets")} - ours:
@@ -288,7 +292,7 @@ class OnDask(Reductions):
     def sum(self, work: Callable[Concatenate[S, P], R], *small: P.args, **named: P.kwargs) -> R:
         """Add up the results of work; large products are added on the workers, one block after the other."""
         declared = declaration_of(work)
-        if declared.products and not declared.changes:
+        if declared.products and not (declared.writes or declared.sets):
             total: R = self._sum_on_workers(self._step(work, added, (small, named)))
             return total
         return self.reduce(work, added, *small, **named)
@@ -324,9 +328,8 @@ class OnDask(Reductions):
 
     def _step(self, work: Callable[..., Any], join: Join[Any], arguments: Any) -> _Step:
         """Return a step of work, with what has become of the arrays since the last one that changes any."""
-        declared = declaration_of(work)
         step = _Step(work, arguments, join, self._width, self._fills, frozenset(self._dropped), dict(self._aliases))
-        if declared.changes:
+        if step.changes:
             self._in_state |= set(self._fills)
             self._fills, self._dropped = {}, set()
             return step
@@ -341,7 +344,7 @@ class OnDask(Reductions):
             return
         pending, self._pending = self._pending, []
         steps = [step for step, _ in pending]
-        if any(step.declared.changes for step in steps):
+        if any(step.changes for step in steps):
             self._state = self._submit(_run, steps)
             keys = _keys(steps[-1].work, "result", len(self.parts))
             futures = self.client.map(_second, self._state, key=keys, pure=False)

@@ -14,20 +14,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import (
-    Array,
-    contiguous,
-    in_double,
-    is_tensor,
-    matmul_into,
-    namespace,
-    on_host,
-    placed,
-    sum_of_squares,
-    two_smallest,
-)
-from ._memory import InMemory
-from ._protocol import RowArrays, Rows, row_work
+from ..backend.arrays import Array, contiguous, in_double, is_tensor, namespace, on_host, placed
+from ..backend.linalg import matmul_into, sum_of_squares, two_smallest
+from ._memory import InMemory, RowArrays
+from ._protocol import Rows, row_work
 from ._random import Draw, SampleRandom, uniform
 
 _MAX_ITER = 300

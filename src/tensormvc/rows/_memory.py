@@ -8,24 +8,17 @@ from __future__ import annotations
 import itertools
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Concatenate, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import Array, is_sparse, is_tensor, namespace, parallel_ranges, placed, scratch_array, thread_count
-from ._protocol import (
-    Declaration,
-    Join,
-    P,
-    R,
-    Reductions,
-    Rows,
-    S,
-    Shape,
-    declaration_of,
-)
+from ..backend.arrays import Array, is_sparse, is_tensor, namespace, placed
+from ..backend.scratch import scratch_array
+from ..backend.threads import parallel_ranges, thread_count
+from ._protocol import Declaration, Join, P, R, Rows, S, Shape
 
 # Up to _ROW_BLOCK rows are one block; up to _GROWING_BLOCKS blocks are added before they grow, to _MOST_ROWS at most.
 _ROW_BLOCK = 8192
@@ -43,6 +36,58 @@ _DEVICE_PIECE = 2**27
 POISON = False
 
 Fields = Mapping[str, Any]
+
+
+class RowArrays:
+    """Base class of the dataclasses that name the row arrays of a method, or some consecutive rows of them.
+
+    In work on rows only the declared arrays are there, and those that are only read cannot be written to. Built by hand
+    from whole arrays, the same functions run on them as they are.
+
+    Attributes
+    ----------
+    first : int
+        Number of the first row among all samples.
+    """
+
+    first: int = 0
+
+    def __len__(self) -> int:
+        if "_length" in vars(self):
+            return int(self._length)
+        array = next(iter(vars(self).values()))
+        return int((array[0] if isinstance(array, list) else array).shape[0])
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{type(self).__name__} has no {name!r} here: does the work declare that it uses it?")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # An array bound to the name here would be lost; `rows.z += …` binds the array itself.
+        if "_length" in vars(self) and vars(self).get(name) is not value:
+            raise AttributeError(f"{name} would be bound to values that are lost: write {name}[...] = instead")
+        super().__setattr__(name, value)
+
+    def room(self, name: Hashable, shape: Shape, like: Array) -> Array:
+        """Return an uninitialised array for temporaries, of the type and on the device of `like`.
+
+        Pieces worked on one after the other share it under its name, because fresh memory costs more than the work done
+        in it. It must not be returned.
+        """
+        if is_tensor(like):
+            return like.new_empty(shape)
+        rooms: dict[Hashable, NDArray[Any]] = vars(self).setdefault("_rooms", {})
+        size, room = math.prod(shape), rooms.get(name)
+        if room is None or room.size < size or room.dtype != like.dtype:
+            room = rooms[name] = np.empty(size, like.dtype)
+        return room[:size].reshape(shape)
+
+
+def declaration_of(work: Callable[..., Any]) -> Declaration:
+    """Return what `row_work` has declared."""
+    declared = getattr(work, "__row_work__", None)
+    if not isinstance(declared, Declaration):
+        raise TypeError(f"{work!r} is not marked by row_work: declare the arrays that it reads and writes")
+    return declared
 
 
 def row_blocks(n_rows: int) -> Iterator[slice]:
@@ -84,7 +129,7 @@ def some_rows(
     declared: Declaration, fields: Fields, rows: slice, first: int = 0, rooms: dict[Hashable, Any] | None = None
 ) -> Any:
     """Return consecutive rows of the declared arrays as the dataclass of the work; what is only read is read-only."""
-    block = object.__new__(declared.schema)
+    block: Any = object.__new__(declared.schema)
     held = vars(block)
     held.update(first=first + rows.start, _length=rows.stop - rows.start, _rooms={} if rooms is None else rooms)
     for name in declared.names:
@@ -98,10 +143,54 @@ def some_rows(
 
 def _read_only(array: Any) -> Any:
     if isinstance(array, np.ndarray):
-        # What another process has sent may lie at odd addresses, where NumPy multiplies without BLAS: other rounding.
+        # Arrays from another process may be unaligned, where NumPy multiplies without BLAS: other rounding.
         array = array if array.flags.aligned else array.copy()
         array.flags.writeable = False
     return array
+
+
+def added(total: Any, more: Any) -> Any:
+    """Add a result to a total, which is overwritten; lists entry by entry."""
+    if isinstance(more, list):
+        return [added(a, b) for a, b in zip(total, more, strict=True)]
+    total += more
+    return total
+
+
+def larger(one: Any, other: Any) -> Any:
+    """Return the larger of two results, entry by entry if they are lists; NaN wins."""
+    if isinstance(other, list):
+        return [larger(a, b) for a, b in zip(one, other, strict=True)]
+    return one if bool(one >= other) or bool(one != one) else other
+
+
+def nothing(one: None, other: None) -> None:
+    """Join results of work that returns nothing."""
+
+
+class Reductions(ABC):
+    """The usual reductions, for every place that can join results in the order of the rows."""
+
+    @abstractmethod
+    def reduce(self, work: Callable[Concatenate[S, P], R], join: Join[R], *small: P.args, **named: P.kwargs) -> R:
+        """Join the results of work, in the order of the rows."""
+
+    def each(self, work: Callable[Concatenate[S, P], None], *small: P.args, **named: P.kwargs) -> None:
+        """Run row-local work."""
+        self.reduce(work, nothing, *small, **named)
+
+    def sum(self, work: Callable[Concatenate[S, P], R], *small: P.args, **named: P.kwargs) -> R:
+        """Add up the results of work; lists are added entry by entry."""
+        return self.reduce(work, added, *small, **named)
+
+    def sum_later(self, work: Callable[Concatenate[S, P], R], *small: P.args, **named: P.kwargs) -> Callable[[], R]:
+        """Return a function that returns the sum."""
+        total = self.sum(work, *small, **named)
+        return lambda: total
+
+    def max(self, work: Callable[Concatenate[S, P], R], *small: P.args, **named: P.kwargs) -> R:
+        """Return the largest result, entry by entry if results are lists; NaN wins."""
+        return self.reduce(work, larger, *small, **named)
 
 
 class InMemory(Reductions):

@@ -13,8 +13,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ..backend import Array, in_double, namespace
-from ._protocol import RowArrays, Rows, row_work
+from ..backend.arrays import Array, in_double, namespace
+from ._memory import RowArrays
+from ._protocol import Rows, row_work
 
 _DIRECTIONS = 8
 # Periods that a sample passes when it moves by its own length: neighbours have unrelated numbers, and rounding to

@@ -1,4 +1,4 @@
-"""What a view must be: a matrix of finite real numbers, in which a row of NaN is a missing sample."""
+"""Checks of a view: a matrix of finite real numbers, in which a row of NaN is a missing sample."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..backend import is_sparse, namespace, on_host, placed
+from ..backend.arrays import is_sparse, namespace, on_host, placed
 from ._collect import is_dask, plain_matrix
 from ._order import MISSING_HASH, row_hashes
 
@@ -44,7 +44,7 @@ class Checked:
 
 
 def look_at(block: NDArray[Any], first: int = 0) -> tuple[NDArray[np.bool_], NDArray[np.int64], list[Wrong]]:
-    """Return which rows of a block are missing, and set these to zero, the hashes of all, and what is wrong with it."""
+    """Return which rows of a block are missing (set to zero), the hashes of all rows, and its first wrong value."""
     missing = np.zeros(len(block), dtype=bool)
     wrong: list[Wrong] = []
     finite = np.isfinite(block)
@@ -56,12 +56,12 @@ def look_at(block: NDArray[Any], first: int = 0) -> tuple[NDArray[np.bool_], NDA
             wrong = [(first + i, j, float(block[i, j]), len(found))]
         block[missing] = 0
     hashes = row_hashes(block)
-    hashes[missing] = MISSING_HASH  # not what a row of zeros has
+    hashes[missing] = MISSING_HASH  # differs from the hash of a zero row
     return missing, hashes, wrong
 
 
 def refuse_wrong(wrong: list[Wrong], name: str) -> None:
-    """Raise if blocks of a view hold what is not finite."""
+    """Raise an error for values that are not finite."""
     if wrong:
         row, column, value, _ = wrong[0]
         raise ValueError(
@@ -96,7 +96,7 @@ def check_kind(part: Any, name: str) -> None:
 
 
 def check_view(part: Any, name: str, device: Any) -> Checked:
-    """Return a view as a floating matrix on a device, and which of its rows are missing (set to zero)."""
+    """Return a view as a floating-point matrix on a device, and which of its rows are missing (set to zero)."""
     if is_dask(part):
         raise TypeError(
             f"{name} is a Dask collection, which only ESTMC, ASRETR and TLRLF4MVC with the basis AGFT accept: "

@@ -1,4 +1,4 @@
-"""Every form of input becomes a list of matrices, aligned on their samples."""
+"""Turn every form of input into a list of matrices, aligned on their samples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import is_array, is_sparse, plain_array
+from ..backend.arrays import is_array, is_sparse
+from ..backend.checks import plain_array
 
 
 def collect(views: Any, view_sizes: Sequence[int] | None) -> tuple[list[Any], list[str], NDArray[Any] | None]:
@@ -116,9 +117,9 @@ def _align(parts: list[Any], names: list[str]) -> tuple[list[Any], list[str], ND
 
 
 def plain_matrix(part: Any, name: str) -> Any:
-    """Return a dense array of NumPy's or PyTorch's base class."""
+    """Return a plain NumPy array or PyTorch tensor."""
     if str(getattr(part, "layout", "torch.strided")) != "torch.strided":
-        raise TypeError(f"{name} is a sparse tensor of PyTorch: pass a SciPy sparse matrix, or a dense tensor")
+        raise TypeError(f"{name} is a sparse PyTorch tensor: pass a SciPy sparse matrix, or a dense tensor")
     try:
         return plain_array(part, name)
     except ValueError as error:

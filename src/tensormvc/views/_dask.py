@@ -1,7 +1,7 @@
-"""Views on a cluster of Dask: checked, hashed and brought into working order without a look from here at their rows.
+"""Views on a Dask cluster: checked, hashed and brought into working order by the workers.
 
-Chunks are whatever Dask has; row blocks depend on the number of samples alone. So rows are exchanged once, chunks for
-partitions, by the keys that their values decide, and once back, for what is returned.
+Chunks are as given, row blocks depend on the number of samples alone. So rows are exchanged once, from chunks to
+partitions, in the order of their keys, and once back for the results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import Array, one_thread
+from ..backend.arrays import Array
+from ..backend.threads import one_thread
 from ..rows import RowArrays, Rows, row_work
 from ..rows._dask import OnDask, bytes_at_once, cluster_errors, partitions, task_keys
 from ._check import check_kind, floating, look_at, refuse_wrong
@@ -23,7 +24,7 @@ from ._collect import check_lengths, collect, is_dask
 from ._order import content_of, keys_of, mixed, order_of_views, unit_rows
 from ._views import Views
 
-# Keys of samples that, on average, begin with the same bits.
+# Average number of keys that begin with the same bits.
 _KEYS_A_BIN = 32
 _MOST_BITS = 20
 
@@ -142,7 +143,7 @@ def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> Distribut
         refuse_wrong([entry for one in found for entry in one["wrong"][v]], name)
         if lost := [row for one in found for row in one["missing"][v]]:
             raise ValueError(
-                f"sample {lost[0]} is missing in {name}, and on a cluster all samples need all views: impute"
+                f"sample {lost[0]} is missing in {name}, and on a cluster all samples need all views: impute it"
             )
     contents = [mixed(np.sum([one["contents"][v] for one in found], axis=0)) for v in range(len(parts))]
     view_order = order_of_views(contents, [(False, str(dtype)) for dtype in dtypes])
@@ -178,18 +179,18 @@ def _client() -> Any:
     try:
         from distributed import get_client
     except ImportError:
-        raise ImportError("views of Dask need its cluster: pip install 'tensormvc[dask]'") from None
+        raise ImportError("Dask views need a cluster: pip install 'tensormvc[dask]'") from None
     try:
         return get_client()
     except ValueError:
         raise ValueError(
-            "views are collections of Dask, and there is no cluster: make a client first, "
+            "Dask views need a cluster: create a client first, "
             "client = dask.distributed.Client() for the processors of this machine"
         ) from None
 
 
 def _as_array(part: Any, name: str) -> Any:
-    """Return a view as an array of Dask whose chunks are of known sizes."""
+    """Return a view as a Dask array with known chunk sizes."""
     import dask.array as da
 
     if hasattr(part, "to_dask_array"):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import scratch_array
+from ..backend.scratch import scratch_array
 from ._check import Checked, Wrong, check_kind, floating, look_at, refuse_wrong
 from ._order import unit_rows
 
@@ -18,7 +18,7 @@ _DISK_BLOCK = 1 << 20
 
 
 def check_on_disk(part: Any, name: str) -> Checked:
-    """Look at a view on disk, block by block, as `check_view` and `row_hashes` do at one in memory."""
+    """Check and hash a view on disk, block by block, as `check_view` and `row_hashes` do in memory."""
     check_kind(part, name)
     n = part.shape[0]
     missing, hashes = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.int64)
@@ -31,7 +31,7 @@ def check_on_disk(part: Any, name: str) -> Checked:
 
 
 def _blocks_on_disk(part: Any) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Yield blocks of rows of a view on disk, as floating arrays of their own."""
+    """Yield blocks of rows of a view on disk, as new floating-point arrays."""
     n, d = part.shape
     step = max(1, _DISK_BLOCK // d)
     for start in range(0, n, step):
@@ -40,10 +40,9 @@ def _blocks_on_disk(part: Any) -> Iterator[tuple[slice, NDArray[Any]]]:
 
 
 def rows_on_disk(view: Checked, order: NDArray[np.intp], *, unit: bool) -> NDArray[Any]:
-    """Return the rows of a view on disk in an order, at unit length if asked for, in a temporary file.
+    """Return the rows of a view on disk in another order, in a temporary file; with `unit`, at unit length.
 
-    Both are read and written in large pieces: rows go to the block that they belong to, in the order in which they
-    come, and then to their place in it.
+    Reads and writes in large pieces: rows go to the block they belong to first, and then to their place in it.
     """
     n, d = view.values.shape
     made = scratch_array((n, d), view.dtype)

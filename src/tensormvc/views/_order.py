@@ -1,4 +1,4 @@
-"""The order that the values of the samples decide: exact hashes, and rows brought into it at unit length."""
+"""The canonical order of the samples: exact hashes of their values, and rows at unit length in that order."""
 
 from __future__ import annotations
 
@@ -7,17 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import (
-    contiguous,
-    in_double,
-    is_sparse,
-    is_tensor,
-    namespace,
-    on_host,
-    placed,
-    run_ranges,
-    sum_of_squares,
-)
+from ..backend.arrays import contiguous, in_double, is_sparse, is_tensor, namespace, on_host, placed
+from ..backend.linalg import sum_of_squares
+from ..backend.threads import run_ranges
 
 # Hashes are computed in signed integers, whose products wrap around in every array library.
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64
@@ -67,9 +59,9 @@ def _terms(values: Any, column_keys: Any) -> Any:
 
 
 def content_of(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what some rows of a view hold, whatever their order; it adds up, and is to be mixed in the end.
+    """Return a hash of some rows of a view that does not depend on their order.
 
-    It tells the views apart without their position.
+    Hashes of parts add up; `mixed` finishes the sum. They tell views apart without their position.
     """
     return np.asarray(mix(hashes.copy()).sum(keepdims=True))
 

@@ -15,18 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import (
-    LAZY_BYTES,
-    Array,
-    in_double,
-    is_single,
-    is_sparse,
-    is_tensor,
-    namespace,
-    on_host,
-    placed,
-    torch_device,
-)
+from ..backend.arrays import Array, in_double, is_single, is_sparse, is_tensor, namespace, on_host, placed, torch_device
+from ..backend.scratch import LAZY_BYTES
 from ..rows import InMemory, OnDisk, RowArrays, Rows, row_work
 from ._check import check_view, floating
 from ._collect import check_lengths, collect, is_lazy

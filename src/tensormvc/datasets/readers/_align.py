@@ -1,43 +1,40 @@
-"""Bringing views whose samples have names into one order."""
-
-from __future__ import annotations
+"""Views whose samples have ids, brought into one order."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from ..backend import is_sparse
-from ._errors import DataError
-from ._lazy import RowSource
-
-Join = Literal["inner", "outer"]
+from ...backend.arrays import is_sparse
+from .._dataset import Join
+from .._errors import DataError, LayoutError
+from ._rows import RowSource
 
 
 def align(
     names: Sequence[str], ids: Sequence[np.ndarray], join: Join | None
 ) -> tuple[np.ndarray, list[np.ndarray | None]]:
-    """Return the common ids and, for each part, the rows that bring it to them (-1: none; None: as it is).
+    """Return the common ids and, for each part, the rows that bring it into their order.
 
-    The order is that of the first part; with an outer join the others' own samples follow.
+    A row number of -1 marks a missing sample; None stands for rows that are in order already. The order is that of the
+    first part; with an outer join, the samples that it lacks follow.
     """
     if join not in (None, "inner", "outer"):
         raise ValueError(f"join must be 'inner' or 'outer', got {join!r}")
-    ids = [_comparable(part, ids) for part in ids]
+    # Ids are compared as integers if all parts have integers, else as text.
+    kind = np.int64 if all(part.dtype.kind in "iu" for part in ids) else str
+    ids = [part.astype(kind) for part in ids]
     for name, part in zip(names, ids, strict=True):
         values, counts = np.unique(part, return_counts=True)
-        if bool(np.any(counts > 1)):
+        if np.any(counts > 1):
             raise DataError(f"{name} has the sample id {str(values[counts > 1][0])!r} more than once")
     common = ids[0]
     for name, part in zip(names[1:], ids[1:], strict=True):
         missing, extra = common[~np.isin(common, part)], part[~np.isin(part, common)]
         if join is None and (len(missing) or len(extra)):
-            example = str((missing if len(missing) else extra)[0])
-            raise DataError(
-                f"{names[0]} and {name} do not have the same samples: {len(missing)} are only in the first and "
-                f"{len(extra)} only in the second (such as {example!r}); pass join='inner' to keep the common ones, or "
-                "join='outer' to keep all, with rows of NaN where a sample is missing"
-            )
+            difference = f"{len(missing)} are only in the first and {len(extra)} only in the second"
+            remedy = "pass join='inner' to keep the common ones, or join='outer' to keep all, with NaN for missing ones"
+            raise LayoutError(f"{names[0]} and {name} do not have the same samples: {difference}; {remedy}")
         common = np.concatenate([common, extra]) if join == "outer" else common[np.isin(common, part)]
     if not len(common):
         raise DataError(f"{' and '.join(names)} have no sample in common")
@@ -45,16 +42,9 @@ def align(
     for part in ids:
         order = np.argsort(part)
         places = np.minimum(np.searchsorted(part, common, sorter=order), len(part) - 1)
-        found = np.where(part[order[places]] == common, order[places], -1)
-        rows.append(None if np.array_equal(found, np.arange(len(part))) else found)
+        numbers = np.where(part[order[places]] == common, order[places], -1)
+        rows.append(None if np.array_equal(numbers, np.arange(len(part))) else numbers)
     return common, rows
-
-
-def _comparable(part: np.ndarray, every: Sequence[np.ndarray]) -> np.ndarray:
-    """Return ids as numbers where all files have numbers, else as text."""
-    if all(other.dtype.kind in "iu" for other in every):
-        return part.astype(np.int64)
-    return part.astype(str)
 
 
 def take_rows(view: Any, rows: np.ndarray | None) -> Any:
@@ -64,8 +54,7 @@ def take_rows(view: Any, rows: np.ndarray | None) -> Any:
     missing = rows < 0
     if not missing.any():
         return view.take(rows) if isinstance(view, RowSource) else view[rows]
-    if isinstance(view, RowSource) or is_sparse(view):
-        view = np.asarray(view) if isinstance(view, RowSource) else view.toarray()
+    view = view.toarray() if is_sparse(view) else np.asarray(view)
     result = view[rows].astype(np.result_type(view.dtype, np.float32), copy=False)
     result[missing] = np.nan
     return result

@@ -1,4 +1,4 @@
-"""Threads beside those of BLAS."""
+"""Threads of our own, with BLAS on one thread in each."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 import joblib
 from threadpoolctl import ThreadpoolController
 
-from ._namespace import Array, is_tensor
+from .arrays import Array, is_tensor
 
 
 def thread_count() -> int:
-    """Threads to use beside BLAS: the processors at hand, or ``OMP_NUM_THREADS`` if that is fewer.
+    """Return the number of threads to use: the available processors, or ``OMP_NUM_THREADS`` if that is fewer.
 
-    Process pools (joblib, loky, Dask) set that variable in their workers, so nested parallelism does not
-    oversubscribe the machine. Processors are counted once.
+    Process pools (joblib, loky, Dask) set that variable in their workers, so nested parallelism does not oversubscribe
+    the machine. Processors are counted once.
     """
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     available = _processors()
@@ -42,16 +42,15 @@ def _libraries() -> ThreadpoolController:
 
 
 def one_blas_thread() -> Any:
-    """Return a context in which BLAS has no threads of its own: they take longer to meet than a small product takes."""
+    """Return a context in which BLAS uses one thread: more take longer to synchronise than a small product takes."""
     return _libraries().limit(limits=1, user_api="blas")
 
 
 def parallel_ranges(work: Callable[[int, int], None], size: int, grain: int = 1) -> None:
-    """Run ``work(start, stop)`` over ``range(size)`` cut into one contiguous piece a thread.
+    """Run ``work(start, stop)`` over ``range(size)``, cut into one contiguous piece per thread.
 
-    Pieces are multiples of `grain` (but for the last). NumPy's kernels release the interpreter lock, so
-    threads are enough; the results must not depend on where the cuts are. Inside one of its own threads it runs the
-    work as it is.
+    Pieces are multiples of `grain`, except for the last. NumPy releases the interpreter lock, so threads are enough;
+    results must not depend on where the cuts are. Called from one of these threads, it runs the work there.
     """
     n_pieces = 1 if getattr(_this_thread, "works", False) else min(thread_count(), -(-size // grain))
     if n_pieces <= 1:
@@ -68,7 +67,7 @@ def parallel_ranges(work: Callable[[int, int], None], size: int, grain: int = 1)
             for future in others:
                 future.result()
         finally:
-            # Nothing may go on behind an error, or Ctrl-C: what it works on is the caller's.
+            # Nothing may continue after an error or Ctrl-C: the arrays belong to the caller.
             for future in others:
                 future.cancel()
             wait(others)
@@ -76,7 +75,7 @@ def parallel_ranges(work: Callable[[int, int], None], size: int, grain: int = 1)
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    # Kept, since starting a thread takes as long as a small piece of work.
+    # Kept, because starting a thread takes as long as a small piece of work.
     return ThreadPoolExecutor(_processors(), "tensormvc", initializer=_mark_thread)
 
 
@@ -85,13 +84,13 @@ def _mark_thread() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # Threads do not live on in a process that is forked.
+    # Threads do not survive in a forked process.
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run what `parallel_ranges` is given in this thread: for work that is one of many tasks already."""
+    """Make `parallel_ranges` use this thread only: for work that is one of many tasks already."""
     before = getattr(_this_thread, "works", False)
     _this_thread.works = True
     try:
@@ -101,7 +100,7 @@ def one_thread() -> Iterator[None]:
 
 
 def run_ranges(work: Callable[[int, int], None], array: Array, grain: int = 1) -> None:
-    """Run ``work(start, stop)`` over the rows of an array, on all threads if it is NumPy's."""
+    """Run ``work(start, stop)`` over the rows of an array, on all threads if it is a NumPy array."""
     if is_tensor(array):
         work(0, array.shape[0])
     else:

@@ -1,4 +1,4 @@
-"""The array namespace: NumPy or PyTorch, which one an array belongs to, and how it gets elsewhere."""
+"""NumPy or PyTorch: which namespace an array belongs to, its type, and how it gets to another device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMPY = array_namespace(np.empty(0))
 
 
 def namespace(*arrays: Array) -> Any:
-    """Return the array namespace of the arrays, which are all NumPy's or all PyTorch's.
+    """Return the array namespace of NumPy arrays or PyTorch tensors.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def is_sparse(obj: Any) -> bool:
 
 
 def torch_device(name: Any) -> Any:
-    """Return a device of PyTorch by its name, or say clearly what is missing."""
+    """Return a PyTorch device by its name, or say clearly what is missing."""
     try:
         import torch
     except ImportError:
@@ -55,7 +55,7 @@ def torch_device(name: Any) -> Any:
     try:
         found = torch.device(name)
     except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device={name!r} is not a device of PyTorch, such as 'cuda' or 'cpu': {error}") from None
+        raise ValueError(f"device={name!r} is not a PyTorch device, such as 'cuda' or 'cpu': {error}") from None
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
         raise RuntimeError(
             f"device={name!r}: PyTorch {torch.__version__} finds {torch.cuda.device_count()} CUDA devices here; "
@@ -65,17 +65,17 @@ def torch_device(name: Any) -> Any:
 
 
 def is_tensor(array: Any) -> bool:
-    """Whether the array is a tensor of PyTorch, on whatever device: its library runs the threads by itself."""
+    """Whether the array is a PyTorch tensor, on any device: PyTorch runs its own threads."""
     return not isinstance(array, np.ndarray) and is_array(array)
 
 
 def on_host(array: Any) -> Any:
-    """Return NumPy's array of an array on whatever device; a CSR as it is."""
+    """Return an array on any device as a NumPy array; sparse arrays as they are."""
     return array if is_sparse(array) or isinstance(array, np.ndarray) else np.asarray(array.detach().cpu())
 
 
 def placed(array: Any, like: Array) -> Array:
-    """Return an array of NumPy's (or one of the kind of `like`) in the namespace and on the device of `like`."""
+    """Return an array in the namespace and on the device of `like`."""
     xp = namespace(like)
     if is_numpy_namespace(xp):
         return on_host(array)
@@ -84,7 +84,7 @@ def placed(array: Any, like: Array) -> Array:
 
 def is_single(array: Any) -> bool:
     """Whether an array is in single precision."""
-    # A type of PyTorch has no equal of NumPy's.
+    # The types of the two libraries do not compare.
     return str(array.dtype).endswith("float32")
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.fft
 from array_api_compat import is_numpy_namespace
 
-from ._dft import split_dft
-from ._namespace import Array, complex_dtype, contiguous, namespace, real_dtype
-from ._threads import parallel_ranges
+from .arrays import Array, complex_dtype, contiguous, namespace, real_dtype
+from .dft import split_dft
+from .threads import parallel_ranges
 
 # Columns that are transformed together along the first axis: wide enough to read whole cache lines,
 # narrow enough for a block of a few thousand rows to stay in the second-level cache.

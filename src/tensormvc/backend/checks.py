@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ._namespace import Array, is_array, is_tensor, namespace
+from .arrays import Array, is_array, is_tensor, namespace
 
 
 def plain_array(array: Any, name: str) -> Array:

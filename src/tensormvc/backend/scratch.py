@@ -1,4 +1,4 @@
-"""Arrays that are worked on in a file, for what does not fit in memory."""
+"""Arrays in temporary files, for data that do not fit in memory."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Views that together take more than this stay on disk where they are there already.
+# Views on disk stay there if they take more than this together.
 LAZY_BYTES = 8 * 2**20
 
 
 def scratch_array(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Return an array of zeros in a nameless temporary file, whose space is free again once the array is gone.
+    """Return an array of zeros in an unnamed temporary file, whose space is freed with the array.
 
-    The file is in the folder for temporary files, which the environment variable ``TMPDIR`` names. What is not worked
-    on at the moment needs no memory but what the system has to spare.
+    The file is in the folder for temporary files, which the environment variable ``TMPDIR`` names.
     """
     dtype = np.dtype(dtype)
     needed, folder = math.prod(shape) * dtype.itemsize, tempfile.gettempdir()
@@ -32,13 +31,13 @@ def scratch_array(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         )
     with tempfile.TemporaryFile(dir=folder) as file:
         if needed and hasattr(os, "posix_fallocate"):
-            # Room that is promised now cannot run out while the array is written to, which would end the process.
+            # Space is reserved now: running out of it while the array is written to would kill the process.
             os.posix_fallocate(file.fileno(), 0, needed)
         return np.memmap(file, dtype=dtype, mode="w+", shape=shape).view(np.ndarray)
 
 
 def is_on_disk(array: Any) -> bool:
-    """Whether an array of NumPy's is a part of a file."""
+    """Whether a NumPy array is mapped to a file."""
     while isinstance(array, np.ndarray):
         array = array.base
     return isinstance(array, mmap.mmap)

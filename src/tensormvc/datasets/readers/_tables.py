@@ -1,0 +1,254 @@
+"""CSV and Parquet files: a folder with one file per view, or a single file."""
+
+import csv
+import os
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._dataset import LABEL_NAMES, Dataset, Request, by_name, encode, plain
+from .._errors import Budget, DataError, LayoutError, reading, refuse_if, require
+from ._align import align, take_rows
+from ._rows import ParquetRows, batch_values
+
+PARQUET = (".parquet", ".pq")
+TABLES = (".csv", ".tsv", ".tab", *PARQUET)
+_ID_NAMES = (
+    "id", "ids", "sampleid", "sampleids", "sample", "samples", "samplename", "index", "name", "names", "barcode",
+    "barcodes", "key", "uid", "uuid", "unnamed0", "indexlevel0", "rowid", "rownames", "",
+)  # fmt: skip
+_NULLS = ["", "NA", "NaN", "nan", "N/A", "null", "None"]
+# Even a constant column takes one byte for this many rows.
+_MAX_ROWS_PER_BYTE = 10_000
+
+
+def read_tables(path: str, request: Request) -> Dataset:
+    """Return the tables in a folder, or a single one, as views with their labels and sample ids."""
+    views, labels = request.views, request.labels
+    files = {file.stem: file for file in _files(path)}
+    label_files = [name for name in files if plain(name) in LABEL_NAMES and name not in (views or ())]
+    if labels in files:
+        label_files = [str(labels)]
+    view_names = [name for name in files if name not in label_files] if views is None else list(views)
+    listed = ", ".join(file.name for file in files.values())
+    for name in view_names:
+        refuse_if(name not in files, f"views contains {name!r}, but the files are {listed}")
+    refuse_if(not view_names, f"there are no views, only the labels {listed}")
+    budget, tables = Budget(), []
+    for name in [*view_names, *(label_files if labels is not False else ())]:
+        with reading(files[name]):
+            tables.append(Table(files[name], budget, request.on))
+    ids, rows = _match_rows(tables, request)
+    wanted = None if labels in label_files else labels
+    if wanted and not any(table.label_column(wanted) for table in tables):
+        raise LayoutError(f"labels={wanted!r} is neither a file nor a column; {_outline(tables)}")
+    matrices: list[Any] = []
+    for table, picked in zip(tables[: len(view_names)], rows, strict=False):
+        with reading(table.path):
+            # Columns that look like labels are not features, whether they are wanted or not.
+            without = {table.label_column(), table.label_column(wanted)}
+            matrices.append(take_rows(table.features(without), picked))
+    # Files of labels come before columns of labels.
+    pairs = sorted(zip(tables, rows, strict=True), key=lambda pair: pair[0].path.stem not in label_files)
+    return Dataset(by_name(matrices, view_names), _labels(pairs, wanted), ids)
+
+
+def _files(path: str) -> list[Path]:
+    if not os.path.isdir(path):
+        return [Path(path)]
+    # Numbers are compared as numbers, so that view2 comes before view10.
+    entries = sorted(
+        (Path(path, name) for name in os.listdir(path) if name[0] not in "._"),
+        key=lambda entry: [int(part) if part.isdigit() else part.lower() for part in re.split(r"(\d+)", entry.name)],
+    )
+    files = [entry for entry in entries if entry.suffix.lower() in TABLES and entry.is_file()]
+    if not files:
+        content = ", ".join(entry.name for entry in entries[:10]) or "nothing"
+        raise DataError(f"this is a folder without CSV or Parquet files (it holds {content}): put one per view into it")
+    stems = [file.stem for file in files]
+    for file in files:
+        if stems.count(file.stem) > 1:
+            raise DataError(f"{file.stem!r} is there twice, once as {file.name}: remove one of the files")
+    return files
+
+
+def _match_rows(tables: list["Table"], request: Request) -> tuple[np.ndarray | None, list[np.ndarray | None]]:
+    """Return the sample ids, and the rows that bring each table into their order (None: as they are)."""
+    ids = {t.path.name: t.column(t.id_column) for t in tables if t.id_column is not None}
+    if len(ids) == len(tables) > 1:
+        return align(list(ids), list(ids.values()), request.join)
+    if request.on is not None and len(ids) < len(tables):
+        raise LayoutError(f"on={request.on!r} is not a column of every file; {_outline(tables)}")
+    if len({table.n_rows for table in tables}) > 1:
+        remedy = "add a column 'id' to each, or pass on=NAME"
+        raise LayoutError(f"the files have different numbers of rows and no id column: {_outline(tables)}; {remedy}")
+    first = next(iter(ids.values()), None)
+    if first is not None and any(np.any(first.astype(str) != column.astype(str)) for column in ids.values()):
+        raise DataError(f"the ids are in different orders, but not every file has ids to join on; {_outline(tables)}")
+    return first, [None] * len(tables)
+
+
+def _labels(tables: list[tuple["Table", np.ndarray | None]], wanted: Any) -> NDArray[np.intp] | None:
+    """Return the codes of the labels, on which all tables that have some must agree."""
+    y, source = None, ""
+    for table, picked in tables:
+        if (column := table.label_column(wanted)) is None:
+            continue
+        with reading(table.path):
+            values = table.column(column)
+            if picked is not None and np.any(picked < 0):
+                raise LayoutError(f"labels are missing for {int(np.sum(picked < 0))} samples: pass labels=False")
+            codes = encode(values if picked is None else values[picked], f"the labels in column {column!r}")
+        if y is not None and not np.array_equal(y, codes):
+            raise LayoutError(f"{source} and {table.path.name} have different labels: pass labels=NAME")
+        y, source = codes, table.path.name
+    return y
+
+
+def _outline(tables: list["Table"]) -> str:
+    columns = {table: table.schema.names for table in tables}
+    shown = (f"{t.path.name}: {t.n_rows, len(c)}, first columns {', '.join(c[:5])}" for t, c in columns.items())
+    return "there are " + "; ".join(shown)
+
+
+class Table:
+    """One CSV or Parquet file: its columns, what each of them is, and its number of rows.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    budget : Budget
+        Memory that its contents may use.
+    on : str or None
+        Name of the id column; by default the usual names are tried.
+    """
+
+    def __init__(self, path: Path, budget: Budget, on: str | None) -> None:
+        self.path, self.budget = path, budget
+        self.arrow = require("pyarrow", "reading CSV and Parquet files")
+        self.table: Any = None
+        if path.suffix.lower() in PARQUET:
+            file = self._parquet()
+            self.schema, self.n_rows = file.schema_arrow, int(file.metadata.num_rows)
+            if not 0 <= self.n_rows <= _MAX_ROWS_PER_BYTE * path.stat().st_size:
+                raise DataError(f"it declares {self.n_rows:,} rows, impossible for its size")
+        else:
+            self.table = _read_csv(path, budget)
+            self.schema, self.n_rows = self.table.schema, int(self.table.num_rows)
+        if len(set(self.schema.names)) < len(self.schema.names):
+            raise DataError("two columns have the same name: rename one of them")
+        refuse_if(not self.n_rows or not self.schema.names, "it has no rows")
+        self.id_column = self._find_ids(on)
+
+    def _parquet(self) -> Any:
+        return require("pyarrow.parquet", "reading Parquet files").ParquetFile(self.path, buffer_size=2**16)
+
+    def _batches(self, names: list[str], size: int = 2**14) -> Iterator[Any]:
+        if self.table is not None:
+            return iter(self.table.select(names).to_batches())
+        return iter(self._parquet().iter_batches(size, columns=names, use_threads=False))
+
+    def _find_ids(self, on: str | None) -> str | None:
+        names: list[str] = self.schema.names
+        if on is not None:
+            return on if on in names else None
+        types = self.arrow.types
+        exact = [name for name in names if not types.is_floating(self.schema.field(name).type)]
+        for name in exact:
+            if plain(name) in _ID_NAMES:
+                return name
+        first, kind = names[0], self.schema.field(0).type
+        if first not in exact or plain(first) in LABEL_NAMES:
+            return None
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        is_text = types.is_string(kind) or types.is_large_string(kind)
+        is_unique = is_text and len(set(self.column(first))) == self.n_rows
+        return first if is_unique or plain(first).endswith("id") else None
+
+    def label_column(self, wanted: Any = None) -> str | None:
+        """Return the name of the column of labels, if there is one; `wanted` is the parameter `labels`."""
+        names: list[str] = [name for name in self.schema.names if name != self.id_column]
+        if wanted is not None:
+            return wanted if wanted in names else None
+        if plain(self.path.stem) in LABEL_NAMES and len(names) == 1:
+            return names[0]
+        # A column y next to a column x is a coordinate.
+        usual = set(LABEL_NAMES) - ({"y"} if "x" in map(plain, names) else set())
+        return next((name for name in names if plain(name) in usual), None)
+
+    def column(self, name: str) -> np.ndarray:
+        """Return one column as numbers or text."""
+        self.budget.take(self.n_rows * 64, f"column {name!r}")
+        column = self.arrow.chunked_array([batch.column(0) for batch in self._batches([name])])
+        n_values = len(column) - column.null_count
+        if n_values != self.n_rows:
+            raise DataError(f"column {name!r} has {n_values} values for {self.n_rows} rows: fill the empty places")
+        if self._is_number(column.type) or self.arrow.types.is_boolean(column.type):
+            return np.asarray(column.to_numpy())
+        return np.array([str(value) for value in column.to_pylist()])
+
+    def features(self, without: set[str | None]) -> Any:
+        """Return the columns that are neither ids nor in `without`, as an array or, from Parquet, a row source."""
+        names = tuple(name for name in self.schema.names if name != self.id_column and name not in without)
+        refuse_if(not names, "it has no columns of numbers")
+        types, widths = zip(*(self._number_type(name) for name in names), strict=True)
+        dtype = np.result_type(*types)
+        if self.table is None:
+            return ParquetRows(str(self.path), names, widths, self.n_rows, dtype)
+        self.budget.take(self.n_rows * len(names) * dtype.itemsize, "the table")
+        return np.concatenate([batch_values(batch, names, dtype) for batch in self.table.to_batches()])
+
+    def _is_number(self, kind: Any) -> bool:
+        return bool(self.arrow.types.is_integer(kind) or self.arrow.types.is_floating(kind))
+
+    def _number_type(self, name: str) -> tuple[np.dtype[Any], int]:
+        """Return the NumPy type of a column and its number of features: the length of its lists, or one."""
+        types, kind, width = self.arrow.types, self.schema.field(name).type, 1
+        if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+            width, kind = len(next(self._batches([name], 1)).column(0)[0] or ()), kind.value_type
+        if types.is_null(kind):
+            return np.dtype(np.float64), width
+        if types.is_boolean(kind):
+            return np.dtype(np.uint8), width
+        if not self._is_number(kind):
+            remedy = f"remove it, or pass labels={name!r} if it holds labels, or on={name!r} if it names the samples"
+            raise LayoutError(f"column {name!r} is {kind}, not numbers: {remedy}")
+        is_float = types.is_integer(kind) and name in self._columns_with_nulls
+        return np.dtype(np.float64 if is_float else kind.to_pandas_dtype()), width
+
+    @cached_property
+    def _columns_with_nulls(self) -> set[str]:
+        """Names of the columns with empty places; integers among them must become floating-point.
+
+        They are found by reading the columns: the statistics in the file are optional, and asking for those of a
+        damaged file crashes the interpreter (pyarrow 26; `test_fuzz_long`).
+        """
+        names = [field.name for field in self.schema if self.arrow.types.is_integer(field.type)]
+        return {name for batch in self._batches(names) for name in names if batch.column(name).null_count}
+
+
+def _read_csv(path: Path, budget: Budget) -> Any:
+    arrow = require("pyarrow.csv", "reading CSV files")
+    budget.take(4 * path.stat().st_size, "the text")
+    with open(path, encoding="utf-8-sig", newline="") as stream:
+        head = stream.readline(2**24)
+    refuse_if(not head.strip(), "it is empty")
+    delimiter = max("\t;,", key=head.count)
+    names = next(csv.reader([head], delimiter=delimiter))
+    try:
+        np.array(names, dtype=np.float64)
+        names, n_skipped = [f"f{i}" for i in range(len(names))], 0
+    except ValueError:  # a header; repeated names are numbered, as pandas does
+        names, n_skipped = [f"{name}.{i}" if name in names[:i] else name for i, name in enumerate(names)], 1
+    return arrow.read_csv(
+        path,
+        read_options=arrow.ReadOptions(use_threads=False, column_names=names, skip_rows=n_skipped),
+        parse_options=arrow.ParseOptions(delimiter=delimiter),
+        convert_options=arrow.ConvertOptions(null_values=_NULLS),
+    )

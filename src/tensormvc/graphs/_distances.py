@@ -1,0 +1,117 @@
+"""Squared distances between samples in blocks of rows, and what every neighbour search here agrees on.
+
+Position never decides who is a neighbour: distances that differ by less than `tie_margin` count as equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backend.arrays import Array, in_double, is_sparse, is_tensor, namespace, placed
+from ..backend.linalg import raise_to_zero, sum_of_squares
+from ..backend.threads import run_ranges
+from ..rows import piece_size, pieces
+
+# Two squared distances tie if they differ by less than this fraction of themselves, or of the squared length of the
+# longest sample: more than rounding the samples to single precision changes them, less than any structure in the data.
+TIE_RELATIVE = 2e-6
+TIE_ABSOLUTE = 1e-14
+# Memory for one block of distances, per thread and on a device.
+_BLOCK_BYTES = 32 * 2**20
+_DEVICE_BLOCK_BYTES = 512 * 2**20
+
+
+def tie_margin(squared_distance: Any, scale: float) -> Any:
+    """Return how much larger another squared distance may be and still count as equal."""
+    return TIE_RELATIVE * squared_distance + TIE_ABSOLUTE * scale
+
+
+class DistanceBlocks:
+    """Squared Euclidean distances ‖xᵢ − yⱼ‖² in blocks of rows, in float64, on the device of the samples.
+
+    Parameters
+    ----------
+    parts : list of arrays (n, d_v), dense or CSR
+        The samples; a sample is the concatenation of its rows in all parts.
+    others : list of arrays (k, d_v), optional
+        The points yⱼ, in float64; by default the samples themselves.
+    scale : float, optional
+        Squared length that ties are judged by; by default that of the longest sample or point.
+    """
+
+    def __init__(self, parts: list[Any], others: list[Any] | None = None, scale: float | None = None) -> None:
+        # Samples that are compared with other points may be on disk, and are converted block by block.
+        self.parts = [in_double(part) for part in parts] if others is None else parts
+        self.others = self.parts if others is None else others
+        self.squares = _squared_lengths(self.parts)
+        self.other_squares = self.squares if others is None else _squared_lengths(self.others)
+        largest = max(float(self.squares.max()), float(self.other_squares.max()), np.finfo(np.float64).tiny)
+        self.scale = largest if scale is None else scale
+        room = _DEVICE_BLOCK_BYTES if is_tensor(self.squares) else _BLOCK_BYTES
+        widest = max(len(self.other_squares), *(part.shape[1] for part in parts))
+        self.rows_at_once = max(1, room // (8 * widest))
+
+    def block(self, start: int, stop: int) -> Array:
+        """Return the squared distances of samples start to stop, (stop − start, k), never negative."""
+        distances = _product(in_double(self.parts[0][start:stop]), self.others[0])
+        for mine, other in zip(self.parts[1:], self.others[1:], strict=True):
+            distances += _product(in_double(mine[start:stop]), other)
+        distances *= -2
+        distances += self.squares[start:stop, None]
+        distances += self.other_squares
+        return raise_to_zero(distances)
+
+    def collect(self, select: Callable[[Array, int], tuple[NDArray[Any], ...]]) -> list[NDArray[Any]]:
+        """Concatenate what `select` returns for each block of distances and its first row.
+
+        The distance of a sample to itself is infinite. Blocks of NumPy arrays are shared out among the threads.
+        """
+        selected: dict[int, tuple[NDArray[Any], ...]] = {}
+
+        def work(start: int, stop: int) -> None:
+            for lo in range(start, stop, self.rows_at_once):
+                hi = min(lo + self.rows_at_once, stop)
+                block = self.block(lo, hi)
+                if self.others is self.parts:
+                    own = placed(np.arange(lo, hi), block)
+                    block[own - lo, own] = np.inf
+                selected[lo] = select(block, lo)
+
+        run_ranges(work, self.squares, self.rows_at_once)
+        return [np.concatenate(arrays) for arrays in zip(*(selected[lo] for lo in sorted(selected)), strict=True)]
+
+
+def _squared_lengths(parts: list[Any]) -> Array:
+    size = piece_size(max(part.shape[1] for part in parts), is_tensor(parts[0]))
+    all_rows = slice(0, parts[0].shape[0])
+    squares = [sum(_row_squares(part[rows]) for part in parts) for rows in pieces(all_rows, size)]
+    return squares[0] if len(squares) == 1 else namespace(squares[0]).concat(squares)
+
+
+def _row_squares(rows: Any) -> Array:
+    rows = in_double(rows)
+    return np.asarray(rows.multiply(rows).sum(axis=1)).ravel() if is_sparse(rows) else sum_of_squares(rows)
+
+
+def _product(rows: Any, others: Any) -> Array:
+    product = rows @ others.T
+    return product.toarray() if is_sparse(product) else product
+
+
+def check_n_neighbors(n_neighbors: Any, n_samples: int, beyond: int = 0) -> None:
+    """Refuse a number of neighbours that is not a positive integer or leaves too few samples.
+
+    `beyond` is the number of samples that a graph looks at in addition to the neighbours.
+    """
+    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, int | np.integer) or n_neighbors < 1:
+        raise ValueError(f"n_neighbors must be an integer >= 1, got {n_neighbors!r}")
+    most = n_samples - 1 - beyond
+    if n_neighbors > most:
+        raise ValueError(
+            f"n_neighbors={n_neighbors} needs more than {n_neighbors + beyond} samples, there are {n_samples}: "
+            + (f"set n_neighbors to at most {most}" if most > 0 else "add samples")
+        )
