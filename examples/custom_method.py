@@ -105,4 +105,4 @@ if __name__ == "__main__":
     report = tm.metrics.clustering_report(y, model.labels_)
     print(f"{len(y)} digits in {len(views)} views, {model.n_iter_} rounds:")
     print("  ".join(f"{name} {value:.3f}" for name, value in report.items()))
-    print(tm.audit_order(model, views, n_permutations=5))
+    print(tm.audit_order(model, views, n_permutations=3))

@@ -91,7 +91,9 @@ def test_files(method, views, expected, tmp_path, monkeypatch):
     np.testing.assert_allclose(fitted.history_[-1].objective, expected.history_[-1].objective, rtol=1e-9)
 
 
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "TLRLF4MVC in a span"], indirect=True)
 def test_dask(method, views, expected, client):
+    """On two workers; spans are in the tests of Dask, with more samples."""
     da = pytest.importorskip("dask.array", reason="Dask is not installed (extra 'dask')")
     order = np.random.default_rng(0).permutation(N)
     size = -(-N // 3)

@@ -98,10 +98,10 @@ class Rows(Protocol):
         """
 
     def alias(self, name: str, other: str) -> None:
-        """Give an array a second name."""
+        """Give an array a second name, until it is dropped."""
 
     def drop(self, *names: str) -> None:
-        """Free arrays."""
+        """Free arrays, or forget second names."""
 
     def place(self, values: NDArray[Any]) -> Array:
         """Put a small NumPy array where the rows are."""
@@ -125,4 +125,4 @@ class Rows(Protocol):
         """Join the results of work, in the order of the rows."""
 
     def make(self, name: str, work: Callable[Concatenate[S, P], Any], *small: P.args, **named: P.kwargs) -> None:
-        """Create an array, such as a sparse matrix, from what work returns for many rows: as many rows."""
+        """Create an array that never changes, such as a sparse matrix, from what work returns for many rows."""
