@@ -10,7 +10,7 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Any, Concatenate, Generic
+from typing import TYPE_CHECKING, Any, Concatenate, Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,12 +54,14 @@ class RowArrays:
 
     def __len__(self) -> int:
         if "_length" in vars(self):
-            return int(self._length)
+            return int(vars(self)["_length"])
         array = next(iter(vars(self).values()))
         return int((array[0] if isinstance(array, list) else array).shape[0])
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{type(self).__name__} has no {name!r} here: does the work declare that it uses it?")
+    if not TYPE_CHECKING:  # type checkers know the arrays of every dataclass
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"{type(self).__name__} has no {name!r} here: does the work declare that it uses it?")
 
     def __setattr__(self, name: str, value: Any) -> None:
         # An array bound to the name here would be lost; `rows.z += …` binds the array itself.
