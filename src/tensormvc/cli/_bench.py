@@ -56,13 +56,7 @@ def run_bench(
         return
     with working_on_data(), _results(results, BAD_OUTPUT), progress(f"running {loaded.name}") as advance:
         summary = benchmark.run_plan(
-            loaded,
-            results,
-            data=data,
-            n_jobs=jobs,
-            retry=retry,
-            command=command_line(),
-            progress=lambda done, total, words: advance(done, words, total),
+            loaded, results, data=data, n_jobs=jobs, retry=retry, command=command_line(), progress=advance
         )
     lines = [
         f"{summary.plan}: {summary.n_fits:,} fits, {summary.n_before:,} of them from earlier runs; "

@@ -83,7 +83,7 @@ def _sweep(views: list[Any], y: Any, seed: int) -> dict[str, ShuffleSweep]:
     sweeps: dict[str, ShuffleSweep] = {}
     with progress("clustering", len(methods)) as advance:
         for number, (name, method) in enumerate(methods.items()):
-            advance(number, name)
+            advance(number, len(methods), name)
             sweeps[name] = shuffle_sweep(method, views, y, rates=_RATES, n_repeats=_REPEATS, random_state=seed)
     return sweeps
 

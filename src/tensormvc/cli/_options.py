@@ -72,13 +72,9 @@ class Source:
         if self.no_labels and self.labels is not None:
             raise usage_error("--labels and --no-labels exclude each other")
         with working_on_data(), progress(f"reading {self.file.name}"):
+            labels: str | Literal[False] | None = False if self.no_labels else self.labels
             return datasets.load_dataset(
-                self.file,
-                views=self.view_names,
-                labels=False if self.no_labels else self.labels,
-                samples=self.samples,
-                on=self.on,
-                join=self.join,
+                self.file, views=self.view_names, labels=labels, samples=self.samples, on=self.on, join=self.join
             )
 
     def refuse_as_output(self, output: str | Path) -> None:

@@ -72,7 +72,7 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """Show a progress bar on a terminal; yields ``advance(done, remark, total=None)``, which updates it."""
+    """Show a progress bar on a terminal; yields ``advance(done, total, remark)``, which updates it."""
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -85,7 +85,7 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
     )
     with bar:
         task = bar.add_task(title, total=total, remark="")
-        yield lambda done, remark, total=None: bar.update(task, completed=done, total=total, remark=remark)
+        yield lambda done, total, remark: bar.update(task, completed=done, total=total, remark=remark)
 
 
 @contextmanager
