@@ -1,7 +1,7 @@
 """Does a clustering depend on the order of the rows? A verdict on any clusterer."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,7 +149,7 @@ class OrderAudit:
         seed as the first fit), seed, permutation (0 is the order given), n_clusters (without noise), ari_to_first,
         seconds; and ACC if `y` was passed.
         """
-        return data_frame(self.runs)
+        return data_frame(list(self.runs))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the audit, see `tensormvc.plotting.plot_audit`."""
@@ -303,10 +303,10 @@ def check_classes(y: Any, n_samples: int) -> None:
         raise ValueError(f"y has {len(y)} labels for {n_samples} samples")
 
 
-def data_frame(records: Sequence[dict[str, Any]]) -> Any:
-    """Return the records as the rows of a pandas DataFrame."""
+def data_frame(data: Any) -> Any:
+    """Return columns by name, or a list of rows, as a pandas DataFrame."""
     try:
         import pandas as pd
     except ImportError as error:
         raise ImportError("to_frame needs pandas: pip install pandas") from error
-    return pd.DataFrame(list(records))
+    return pd.DataFrame(data)

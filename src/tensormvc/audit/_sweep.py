@@ -73,15 +73,12 @@ class ShuffleSweep:
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per shuffle rate and repeat."""
-        columns = {"ari": self.ari, "ctv": self.ctv, "low_frequency_share": self.low_frequency_share}
+        rate, repeat = np.indices(self.ari.shape)
+        columns = {"rate": self.rates[rate], "repeat": repeat, "ari": self.ari, "ctv": self.ctv}
+        columns["low_frequency_share"] = self.low_frequency_share
         if self.accuracy is not None:
             columns["ACC"] = self.accuracy
-        return data_frame(
-            [
-                {"rate": self.rates[i], "repeat": j} | {name: values[i, j] for name, values in columns.items()}
-                for i, j in np.ndindex(self.ari.shape)
-            ]
-        )
+        return data_frame({name: values.ravel() for name, values in columns.items()})
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the sweep, see `tensormvc.plotting.plot_shuffle_sweep`."""

@@ -90,6 +90,7 @@ class AutoReport:
         return "\n".join(lines)
 
 
+@dataclass(repr=False, eq=False)
 class MultiViewClustering(MultiViewClusterer):
     """Cluster samples described by several views, without labels and without parameters to tune.
 
@@ -166,23 +167,13 @@ class MultiViewClustering(MultiViewClusterer):
         "progress": [callable, None],
     }
 
-    def __init__(
-        self,
-        n_clusters: int | str = "auto",
-        normalisation: Any = "auto",
-        time_budget: float = 300,
-        view_sizes: Sequence[int] | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        progress: Callable[[int, int, str], Any] | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.normalisation = normalisation
-        self.time_budget = time_budget
-        self.view_sizes = view_sizes
-        self.random_state = random_state
-        self.verbose = verbose
-        self.progress = progress
+    n_clusters: int | str = "auto"
+    normalisation: Any = "auto"
+    time_budget: float = 300
+    view_sizes: Sequence[int] | None = None
+    random_state: Any = None
+    verbose: int = 0
+    progress: Callable[[int, int, str], Any] | None = None
 
     def _views_of(self, views: Any) -> Views:
         return as_views(views, view_sizes=self.view_sizes, unit=False).on_host()

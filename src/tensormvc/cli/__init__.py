@@ -14,8 +14,9 @@ from ._bench import bench, report_bench, run_bench
 from ._cluster import cluster
 from ._convert import convert, info
 from ._demo import demo
-from ._options import with_groups
-from ._outcome import EXIT_CODES, INTERRUPTED, TERMINATED, with_outcome
+from ._options import option, with_groups
+from ._outcome import INTERRUPTED, TERMINATED, with_outcome
+from ._screen import TEXTS
 
 __all__ = ["app", "run"]
 
@@ -24,14 +25,14 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=EXIT_CODES,
+    epilog=TEXTS["exit_codes"],
 )
 for group, commands in ((app, (cluster, audit, info, convert, demo)), (bench, (run_bench, report_bench))):
     for command in commands:
         # The terminal breaks the lines of a paragraph, not the source.
         paragraphs = (inspect.getdoc(command) or "").split("\n\n")
         words = "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
-        register = group.command(command.__name__.removesuffix("_bench"), help=words, epilog=EXIT_CODES)
+        register = group.command(command.__name__.removesuffix("_bench"), help=words, epilog=TEXTS["exit_codes"])
         register(with_outcome(with_groups(command)))
 app.add_typer(bench)
 
@@ -44,9 +45,7 @@ def _print_version(requested: bool) -> None:
 
 @app.callback()
 def tensormvc(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
+    version: Annotated[bool, option("shared", "--version", callback=_print_version, is_eager=True)] = False,
 ) -> None:
     """Cluster samples that are described by several views, whatever the order of the rows.
 

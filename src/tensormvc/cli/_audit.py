@@ -4,9 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from ._options import Choice, Force, Json, Source
+from ._options import Choice, Force, Json, Source, option
 from ._outcome import check_output, usage_error
 from ._report import audit_with_progress, require_matplotlib, save_figure
 from ._screen import collected_warnings, show, table
@@ -21,12 +19,9 @@ _CHANGED = {"order": "order", "seed": "seed", "repeat": "nothing"}
 def audit(
     source: Source,
     choice: Choice,
-    orders: Annotated[int, typer.Option("--orders", min=2, help="Number of row orders, and of seeds, to try.")] = 10,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Number of parallel fits; -1 uses all processors.")] = 1,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="PATH", help="Save a figure as .png, .pdf or .svg."),
-    ] = None,
+    orders: Annotated[int, option("audit", "--orders", min=2)] = 10,
+    jobs: Annotated[int, option("audit", "--jobs", "-j")] = 1,
+    plot: Annotated[Path | None, option("audit", "--plot", metavar="PATH")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

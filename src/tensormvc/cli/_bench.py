@@ -8,34 +8,28 @@ from typing import Annotated
 
 import typer
 
-from ._options import Force, Json
-from ._outcome import BAD_DATA, BAD_OUTPUT, EXIT_CODES, Failure, usage_error, working_on_data, writing_output
+from ._options import Force, Json, argument, option
+from ._outcome import BAD_DATA, BAD_OUTPUT, Failure, usage_error, working_on_data, writing_output
 from ._report import command_line
-from ._screen import progress, show
+from ._screen import TEXTS, progress, show
 
 bench = typer.Typer(
     name="bench",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Run resumable benchmarks, and report them next to the figures of the paper.",
-    epilog=EXIT_CODES,
+    epilog=TEXTS["exit_codes"],
 )
-_PLAN = "A TOML file, or smoke, clustering, ablation-basis, ablation-kn, ablation-ka, runtime or shuffle-rate."
-_RESULTS = "SQLite file for the results; PLAN.sqlite by default. An existing file is resumed."
-_DATA = "Folder of the data sets; by default $TENSORMVC_SHARED/data, else ../shared/data."
 
 
 def run_bench(
-    plan: Annotated[str, typer.Argument(metavar="PLAN", help=_PLAN)],
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="RESULTS", help=_RESULTS)] = None,
-    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help=_DATA)] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of worker processes.")] = 1,
-    retry: Annotated[bool, typer.Option("--retry", help="Run failed fits again.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how much is left to do.")] = False,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", min=0, max=2**31, help="Seed of the first trial; overrides PLAN."),
-    ] = None,
+    plan: Annotated[str, argument("bench", "PLAN")],
+    output: Annotated[Path | None, option("bench", "--output", "-o", metavar="RESULTS")] = None,
+    data: Annotated[Path | None, option("bench", "--data", metavar="DIR")] = None,
+    jobs: Annotated[int, option("bench", "--jobs", "-j", min=1)] = 1,
+    retry: Annotated[bool, option("bench", "--retry")] = False,
+    dry_run: Annotated[bool, option("bench", "--dry-run")] = False,
+    seed: Annotated[int | None, option("bench", "--seed", min=0, max=2**31)] = None,
     as_json: Json = False,
 ) -> None:
     """Run the fits in PLAN that are not in RESULTS yet.
@@ -62,13 +56,7 @@ def run_bench(
         return
     with working_on_data(), _results(results, BAD_OUTPUT), progress(f"running {loaded.name}") as advance:
         summary = benchmark.run_plan(
-            loaded,
-            results,
-            data=data,
-            n_jobs=jobs,
-            retry=retry,
-            command=command_line(),
-            progress=lambda done, total, words: advance(done, words, total),
+            loaded, results, data=data, n_jobs=jobs, retry=retry, command=command_line(), progress=advance
         )
     lines = [
         f"{summary.plan}: {summary.n_fits:,} fits, {summary.n_before:,} of them from earlier runs; "
@@ -82,10 +70,8 @@ def run_bench(
 
 
 def report_bench(
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="SQLite file written by bench run.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the report and the tables.")
-    ] = Path("bench-report"),
+    results: Annotated[Path, argument("bench", "RESULTS")],
+    output: Annotated[Path, option("bench_report", "--output", "-o", metavar="DIR")] = Path("bench-report"),
     force: Force = False,
     as_json: Json = False,
 ) -> None:

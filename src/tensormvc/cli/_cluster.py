@@ -9,11 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from ._fit import choices, fit_summary, fit_with_progress
 from ._on_cluster import cluster_on_scheduler
-from ._options import Choice, Force, Json, Source
+from ._options import Choice, Force, Json, Source, option
 from ._outcome import check_output, usage_error, working_on_data, writing_output
 from ._report import ORDERS, UNASKED_UP_TO, check_report, command_line, write_report
 from ._screen import collected_warnings, show, table
@@ -21,30 +19,17 @@ from ._screen import collected_warnings, show, table
 if TYPE_CHECKING:
     from ..datasets import Dataset
 
-_OUTPUT = (
-    "Output for the labels (required): a .csv, .tsv or .parquet file, - for standard output, or a .h5mu or .h5ad file, "
-    "which becomes a copy of FILE with the labels in obs."
-)
-_ORDERS = f"Number of row orders to audit for the report; by default {ORDERS} up to 2 000 samples, none beyond."
-_SCHEDULER = (
-    "Compute on the workers of a Dask cluster, e.g. tcp://host:8786. FILE is then a folder with Parquet files or a "
-    "Zarr array for each view, with the rows in the same order, and PATH is a folder."
-)
 _METRICS_NOTE = "measured against the known classes in the file, which were used for nothing else"
 
 
 def cluster(
     source: Source,
     choice: Choice,
-    output: Annotated[str | None, typer.Option("--output", "-o", metavar="PATH", help=_OUTPUT)] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="DIR", help="Write an HTML report to DIR/index.html.")
-    ] = None,
-    orders: Annotated[int | None, typer.Option("--orders", min=0, metavar="N", help=_ORDERS)] = None,
-    column: Annotated[
-        str, typer.Option("--column", metavar="NAME", help="Name of the column with the labels.")
-    ] = "cluster",
-    scheduler: Annotated[str | None, typer.Option("--scheduler", metavar="ADDRESS", help=_SCHEDULER)] = None,
+    output: Annotated[str | None, option("cluster", "--output", "-o", metavar="PATH")] = None,
+    report: Annotated[Path | None, option("cluster", "--report", metavar="DIR")] = None,
+    orders: Annotated[int | None, option("cluster", "--orders", min=0, metavar="N")] = None,
+    column: Annotated[str, option("cluster", "--column", metavar="NAME")] = "cluster",
+    scheduler: Annotated[str | None, option("cluster", "--scheduler", metavar="ADDRESS")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

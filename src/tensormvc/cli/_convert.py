@@ -5,13 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from ._options import Force, Json, Seed, Source
+from ._options import Force, Json, Seed, Source, argument, option
 from ._outcome import check_output, usage_error, working_on_data, writing_output
 from ._screen import progress, show, table
 
-_OUTPUT = "A .npz or .mat file, or a folder (no ending, or .parquet) for one Parquet file per view."
 _REMARKS = {
     "n_duplicates": "rows repeat an earlier row",
     "n_constant": "columns are constant",
@@ -68,10 +65,8 @@ def _info_lines(result: dict[str, Any], ids: Any, meanings: list[str]) -> Iterab
 
 def convert(
     source: Source,
-    output: Annotated[Path, typer.Argument(metavar="OUT", help=_OUTPUT)],
-    shuffle: Annotated[
-        float, typer.Option("--shuffle", min=0.0, max=1.0, metavar="RATE", help="Fraction of the samples to shuffle.")
-    ] = 0.0,
+    output: Annotated[Path, argument("convert", "OUT")],
+    shuffle: Annotated[float, option("convert", "--shuffle", min=0.0, max=1.0, metavar="RATE")] = 0.0,
     seed: Seed = 0,
     force: Force = False,
     as_json: Json = False,

@@ -7,13 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from ._fit import choices, fit_with_progress
-from ._options import Choice, Force, Json, Seed
+from ._options import Choice, Force, Json, Seed, option
 from ._outcome import check_output, writing_output
 from ._report import ORDERS, check_report, save_figure, write_report
-from ._screen import collected_warnings, progress, show, table
+from ._screen import TEXTS, collected_warnings, progress, show, table
 
 if TYPE_CHECKING:
     from ..audit import ShuffleSweep
@@ -25,10 +23,8 @@ _VIEWS = ("pixels", "gradients", "Fourier magnitudes", "projections")
 
 
 def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the figure, the report and the data.")
-    ] = Path("tensormvc-demo"),
-    n_samples: Annotated[int, typer.Option("--samples", "-n", min=100, max=1797, help="Number of digits.")] = 400,
+    output: Annotated[Path, option("demo", "--output", "-o", metavar="DIR")] = Path("tensormvc-demo"),
+    n_samples: Annotated[int, option("demo", "--samples", "-n", min=100, max=1797)] = 400,
     seed: Seed = 0,
     force: Force = False,
     as_json: Json = False,
@@ -87,7 +83,7 @@ def _sweep(views: list[Any], y: Any, seed: int) -> dict[str, ShuffleSweep]:
     sweeps: dict[str, ShuffleSweep] = {}
     with progress("clustering", len(methods)) as advance:
         for number, (name, method) in enumerate(methods.items()):
-            advance(number, name)
+            advance(number, len(methods), name)
             sweeps[name] = shuffle_sweep(method, views, y, rates=_RATES, n_repeats=_REPEATS, random_state=seed)
     return sweeps
 
@@ -130,18 +126,4 @@ def _lines(result: dict[str, Any]) -> Iterable[Any]:
     ]
     columns = ["accuracy (uses labels)", "sorted by class", "half shuffled", "shuffled", "ARI, shuffled with sorted"]
     yield table(columns, rows)
-    yield (
-        f"Means over {result['shuffles_per_rate']} shuffles, with default parameters. The labels only measure the "
-        "accuracy.\n"
-        "To the FFT along the samples, rows sorted by class look like a smooth signal. Its accuracy comes from there, "
-        "and is lost when the rows are shuffled. The graph Fourier transform (GFT) and its anchor version (AGFT) take "
-        "their frequencies from the data, so that shuffled rows give exactly the same clusters (ARI 1).\n"
-        "Method and number of samples were chosen to show this clearly and quickly. Methods differ in how much they "
-        "lose under the FFT (ESTMC with default parameters loses little here); tensormvc audit measures it.\n\n"
-        f"Figure: {result['figure']}\nReport, as written by cluster --report: {result['page']}\n\n"
-        "Next steps, with these digits or a file of your own (.mat, .npz, .h5mu, .h5ad, or a folder with one CSV or "
-        "Parquet file per view):\n"
-        f"  tensormvc info {result['file']}\n"
-        f"  tensormvc cluster {result['file']} -k 10 -o labels.csv --report page\n"
-        f"  tensormvc audit {result['file']} -k 10 --basis fft"
-    )
+    yield TEXTS["demo"].format(**result)

@@ -23,15 +23,15 @@ def fit_with_progress(estimator: Any, views: dict[str, Any]) -> None:
     with working_on_data(), progress(f"{type(estimator).__name__}, {len(views)} views", total) as advance:
 
         def after_iteration(record: Any) -> bool:
-            residual = max(record.residuals.values())
-            advance(record.iteration, f"iteration {record.iteration} of at most {total}, residual {residual:.1e}")
+            done, residual = record.iteration, max(record.residuals.values())
+            advance(done, total, f"iteration {done} of at most {total}, residual {residual:.1e}")
             return False
 
         listeners: dict[str, Any] = {}
         if "callback" in parameters:
             listeners["callback"] = after_iteration
         if "progress" in parameters:
-            listeners["progress"] = lambda done, stages, stage: advance(done / stages, stage)
+            listeners["progress"] = advance
         estimator.set_params(**listeners)
         try:
             estimator.fit(views)

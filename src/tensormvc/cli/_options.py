@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import os
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
@@ -16,7 +16,7 @@ import typer
 
 from .._registry import BASIS_NAMES, METHODS
 from ._outcome import usage_error, working_on_data
-from ._screen import progress
+from ._screen import TEXTS, progress
 
 if TYPE_CHECKING:
     from ..datasets import Dataset
@@ -29,38 +29,36 @@ else:
 
 # Parameters of the estimators that have an option of their own.
 _OWN_OPTIONS = {"n_clusters": "-k", "basis": "--basis", "random_state": "--seed"}
-_FILE = "A .mat, .npz, .h5mu, .h5ad, .h5, .csv or .parquet file, or a folder with one CSV or Parquet file per view."
-_METHOD = "Clustering method. Default: auto, a consensus of several clusterings; estmc with --basis or --param."
-_BASIS = (
-    "Transform along the samples. Default: auto, which is gft-sum up to 4 000 samples and agft beyond. With fft, dct, "
-    "haar and random the result depends on the order of the rows."
-)
-
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed for all random numbers.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite existing output.")]
 
 
-def _reading(name: str, help_text: str, metavar: str | None = None) -> Any:
-    return typer.Option(name, metavar=metavar, rich_help_panel="Reading the file", help=help_text)
+def argument(group: str, name: str) -> Any:
+    """Return an argument; its help text is in texts.toml."""
+    return typer.Argument(metavar=name, help=TEXTS["help"][group][name.lower()])
+
+
+def option(group: str, name: str, *short_names: str, **settings: Any) -> Any:
+    """Return an option; its help text is in texts.toml."""
+    return typer.Option(name, *short_names, help=TEXTS["help"][group][name.removeprefix("--")], **settings)
+
+
+_reading = partial(option, "reading", rich_help_panel="Reading the file")
+
+Seed = Annotated[int, option("shared", "--seed", min=0, max=2**32 - 1)]
+Json = Annotated[bool, option("shared", "--json")]
+Force = Annotated[bool, option("shared", "--force", "-f")]
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
     """The file that a command reads, and how."""
 
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)]
-    views: Annotated[str | None, _reading("--views", "Names of the views in the file.", "NAME,NAME")] = None
-    labels: Annotated[str | None, _reading("--labels", "Name of the known classes.", "NAME")] = None
-    no_labels: Annotated[bool, _reading("--no-labels", "Do not look for known classes.")] = False
-    samples: Annotated[
-        Literal["rows", "columns"] | None, _reading("--samples", "Whether the samples are rows or columns.")
-    ] = None
-    on: Annotated[str | None, _reading("--on", "Column of the tables that holds sample ids.", "COLUMN")] = None
-    join: Annotated[
-        Literal["inner", "outer"] | None,
-        _reading("--join", "If views lack some samples, keep those in all views (inner) or in any view (outer)."),
-    ] = None
+    file: Annotated[Path, argument("reading", "FILE")]
+    views: Annotated[str | None, _reading("--views", metavar="NAME,NAME")] = None
+    labels: Annotated[str | None, _reading("--labels", metavar="NAME")] = None
+    no_labels: Annotated[bool, _reading("--no-labels")] = False
+    samples: Annotated[Literal["rows", "columns"] | None, _reading("--samples")] = None
+    on: Annotated[str | None, _reading("--on", metavar="COLUMN")] = None
+    join: Annotated[Literal["inner", "outer"] | None, _reading("--join")] = None
 
     @property
     def view_names(self) -> list[str] | None:
@@ -74,13 +72,9 @@ class Source:
         if self.no_labels and self.labels is not None:
             raise usage_error("--labels and --no-labels exclude each other")
         with working_on_data(), progress(f"reading {self.file.name}"):
+            labels: str | Literal[False] | None = False if self.no_labels else self.labels
             return datasets.load_dataset(
-                self.file,
-                views=self.view_names,
-                labels=False if self.no_labels else self.labels,
-                samples=self.samples,
-                on=self.on,
-                join=self.join,
+                self.file, views=self.view_names, labels=labels, samples=self.samples, on=self.on, join=self.join
             )
 
     def refuse_as_output(self, output: str | Path) -> None:
@@ -93,18 +87,10 @@ class Source:
 class Choice:
     """The method and its parameters."""
 
-    clusters: Annotated[
-        int | None,
-        typer.Option("-k", "--clusters", min=1, metavar="N", help="Number of clusters; --method auto can estimate it."),
-    ] = None
-    method: Annotated[Method | None, typer.Option("--method", "-m", case_sensitive=False, help=_METHOD)] = None
-    basis: Annotated[BasisName | None, typer.Option("--basis", "-b", case_sensitive=False, help=_BASIS)] = None
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param", "-p", metavar="NAME=VALUE", help="Parameter of the method, e.g. alpha=0.1; repeatable."
-        ),
-    ] = None
+    clusters: Annotated[int | None, option("choice", "--clusters", "-k", min=1, metavar="N")] = None
+    method: Annotated[Method | None, option("choice", "--method", "-m", case_sensitive=False)] = None
+    basis: Annotated[BasisName | None, option("choice", "--basis", "-b", case_sensitive=False)] = None
+    param: Annotated[list[str] | None, option("choice", "--param", "-p", metavar="NAME=VALUE")] = None
     seed: Seed = 0
 
     @property
@@ -117,10 +103,7 @@ class Choice:
         from .. import MultiViewClustering
 
         if self.clusters is None and self.used_method != "auto":
-            raise usage_error(
-                "pass -k N, the number of clusters; only --method auto estimates it. Known classes in the file are "
-                "never used for that, only to evaluate the result."
-            )
+            raise usage_error(TEXTS["no_number"])
         method = self.used_method
         estimator_class = MultiViewClustering if method == "auto" else resolve_name(METHODS[method])
         estimator = estimator_class(n_clusters=self.clusters or "auto")

@@ -10,10 +10,6 @@ from typing import NoReturn
 import typer
 
 USAGE, BAD_DATA, BAD_OUTPUT, MISSING_EXTRA, INTERRUPTED, TERMINATED = 2, 3, 4, 5, 130, 143
-EXIT_CODES = (
-    "Exit codes: 0 success; 1 unexpected error; 2 wrong usage; 3 the data cannot be read or clustered; 4 the output "
-    "exists or cannot be written; 5 an optional package is missing; 130 interrupted; 143 terminated."
-)
 _READING = "Say how to read the file with --views, --labels or --no-labels, --samples, --on and --join (see --help)."
 
 

@@ -52,7 +52,7 @@ def audit_with_progress(estimator: Any, data: Dataset, orders: int, **options: A
             data.views,
             n_permutations=orders,
             y=data.y,
-            progress=lambda done, total: advance(done, f"{done} of {total} fits", total),
+            progress=lambda done, total: advance(done, total, f"{done} of {total} fits"),
             **options,
         )
 

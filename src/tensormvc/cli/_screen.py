@@ -5,9 +5,11 @@ import json
 import math
 import os
 import sys
+import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+TEXTS = tomllib.loads(files(__package__).joinpath("texts.toml").read_text(encoding="utf-8"))
 # Width of text that goes to a file or another program.
 _WIDTH = 110
 
@@ -69,7 +72,7 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """Show a progress bar on a terminal; yields ``advance(done, remark, total=None)``, which updates it."""
+    """Show a progress bar on a terminal; yields ``advance(done, total, remark)``, which updates it."""
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -82,7 +85,7 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
     )
     with bar:
         task = bar.add_task(title, total=total, remark="")
-        yield lambda done, remark, total=None: bar.update(task, completed=done, total=total, remark=remark)
+        yield lambda done, total, remark: bar.update(task, completed=done, total=total, remark=remark)
 
 
 @contextmanager

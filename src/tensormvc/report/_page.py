@@ -52,11 +52,8 @@ def element(tag: str, *children: Any, **attributes: Any) -> Html:
     >>> element("p", "1 < 2", class_="note", title=None)
     '<p class="note">1 &lt; 2</p>'
     """
-    written = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"'
-        for name, value in attributes.items()
-        if value is not None
-    )
+    given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
+    written = "".join(f' {key}="{escape(value)}"' for key, value in given.items())
     if tag == "br":
         return Html("<br />")
     return Html(f"<{tag}{written}>{join(children)}</{tag}>")
@@ -98,10 +95,9 @@ def bar(text: str, share: float) -> Html:
     """Return a number with a bar of length `share` (0 to 1) beside it, or no bar for NaN."""
     if math.isnan(share):
         return escape(text)
-    drawn = element("span", style=f"--share:{min(max(share, 0.0), 1.0):.2%}")
-    return element(
-        "span", element("span", text), element("span", drawn, class_="bar", aria_hidden="true"), class_="with-bar"
-    )
+    filled = element("span", style=f"--share:{min(max(share, 0.0), 1.0):.2%}")
+    drawn = element("span", filled, class_="bar", aria_hidden="true")
+    return element("span", element("span", text), drawn, class_="with-bar")
 
 
 def table(caption: str, columns: Sequence[Any], rows: Iterable[Sequence[Any]], align: str) -> Html:
@@ -115,11 +111,11 @@ def table(caption: str, columns: Sequence[Any], rows: Iterable[Sequence[Any]], a
     for first, *others in rows:
         cells = [element("td", value, class_=c) for value, c in zip(others, classes[1:], strict=True)]
         body.append(element("tr", element("th", first, scope="row", class_=classes[0]), *cells))
-    whole = element(
-        "table", element("caption", caption), element("thead", element("tr", *head)), element("tbody", *body)
-    )
+    parts = element("caption", caption), element("thead", element("tr", *head)), element("tbody", *body)
     kind = "table long" if len(body) > _LONG_TABLE else "table"
-    return element("div", whole, class_=kind, tabindex=0, role="region", aria_label=f"Table: {caption}")
+    return element(
+        "div", element("table", *parts), class_=kind, tabindex=0, role="region", aria_label=f"Table: {caption}"
+    )
 
 
 def figure(picture: Html, caption: Any) -> Html:
