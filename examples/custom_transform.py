@@ -7,12 +7,11 @@ all views together: Z̄ = Uᵀ Z, where U holds the leading left singular vector
 """
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 import tensormvc as tm
 
 
-class PrincipalAxes(BaseEstimator):
+class PrincipalAxes:
     """The leading left singular vectors of the samples, as a transform along the samples."""
 
     adapts_to_data = True  # computed from the values of the samples, not from their order
@@ -37,7 +36,6 @@ class PrincipalAxes(BaseEstimator):
 
 
 tm.testing.check_basis(PrincipalAxes())
-
 views, y = tm.datasets.load_digits_views(300)
 labels = tm.ESTMC(n_clusters=10, basis=PrincipalAxes(), random_state=0).fit_predict(views)
 print(f"ESTMC with principal axes: ACC {tm.metrics.clustering_accuracy(y, labels):.1%}")
