@@ -70,8 +70,7 @@ def _named_views(variables: dict[str, Any], names: Sequence[str]) -> list[Any]:
         value = variables[name]
         if isinstance(value, np.ndarray) and value.ndim == 1:
             value = value[:, None]
-        if not (parts := _matrices(value)):
-            raise DataError(f"views contains {name!r}, which holds no numeric matrix")
+        refuse_if(not (parts := _matrices(value)), f"views contains {name!r}, which holds no numeric matrix")
         matrices += parts
     return matrices
 
