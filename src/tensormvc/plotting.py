@@ -222,7 +222,7 @@ def plot_basis(basis: Any, labels: ArrayLike | None = None, *, n_components: int
     if labels is not None:
         order, edges, names = _sorted_by(labels, n)
         columns = columns[order]
-        _mark_groups(ax.yaxis, ax.hlines, columns.shape[1], edges, names, "black")
+        _mark_groups(ax.yaxis, ax.hlines, columns.shape[1] - 0.5, edges, names, "black")
         rows = f"{n} samples by class\n(labels used for display only)"
     image = ax.imshow(columns, cmap="PuOr", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
     _colourbar(ax, image, "entry / largest of its column", ticks=[-1, 0, 1])
@@ -391,7 +391,7 @@ def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -
     image = ax.imshow(picture, cmap="cividis", interpolation="nearest", **limits)
     ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
     for axis, draw_lines in ((ax.xaxis, ax.vlines), (ax.yaxis, ax.hlines)):
-        _mark_groups(axis, draw_lines, n, edges, names, "white")
+        _mark_groups(axis, draw_lines, n - 0.5, edges, names, "white")
     blocks = "" if size == 1 else f", means of {size} × {size}"
     _colourbar(ax, image, f"affinity{blocks}", extend="max" if picture.max() > highest else "neither")
     return _label(ax, f"{n} samples by cluster", "samples by cluster")
@@ -551,12 +551,10 @@ def _sorted_by(labels: ArrayLike, n: int) -> tuple[NDArray[np.intp], NDArray[np.
     return np.argsort(labels, kind="stable"), np.concatenate([[0], np.cumsum(counts)]), names.tolist()
 
 
-def _mark_groups(
-    axis: Any, draw_lines: Any, length: int, edges: NDArray[np.intp], names: list[Any], colour: str
-) -> None:
+def _mark_groups(axis: Any, draw: Any, end: float, edges: NDArray[np.intp], names: list[Any], colour: str) -> None:
     """Separate the groups of an image by lines, unless there are too many, and label them if all labels fit."""
     if len(names) <= _MOST_PARTED:
-        draw_lines(edges[1:-1] - 0.5, -0.5, length - 0.5, color=colour, lw=0.4)
+        draw(edges[1:-1] - 0.5, -0.5, end, color=colour, lw=0.4)
     middles = (edges[1:] + edges[:-1] - 1) / 2
     if len(names) == 1 or np.diff(middles).min() * 16 >= edges[-1]:
         axis.set_ticks(middles, [str(name) for name in names])

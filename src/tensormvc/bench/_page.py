@@ -217,10 +217,8 @@ def _rank_table(title: str, names: list[str], scores: Any) -> list[Html]:
     return [table(caption, ["Candidate", "Average rank", "Significantly worse than the first"], rows, "lrr")]
 
 
-def _cell_table(
-    plans: Sequence[PlanResults], caption: str, columns: str, values: Callable[[PlanResults, Selected], list[str]]
-) -> Html:
-    """Return a table with a row for every complete cell."""
+def _cell_table(plans: Sequence[PlanResults], caption: str, columns: str, values: Callable[..., list[str]]) -> Html:
+    """Return a table with a row for every complete cell, which ends with the `values` of the results and the cell."""
     rows = [[results.plan.name, *_names(one), *values(results, one)] for results in plans for one in results.selected]
     tables = _explorer(caption, f"Plan|Data set|Method|Transform|Selection|{columns}", rows)
     return tables[0] if tables else paragraph(TEXTS["no_cells"])

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -222,9 +222,7 @@ def outlook(plan: Plan, wanted: Sequence[Cell], store: Store, retry_before: floa
     return Outlook(n_done, n_failed, len(jobs) + undecided.total(), total / max(1, len(store.running())), untimed)
 
 
-def _work(
-    plan: Plan, wanted: list[Cell], loaded: Mapping[str, Data], store: Store, retry_before: float
-) -> Iterator[bool]:
+def _work(plan: Plan, wanted: list[Cell], loaded: dict[str, Data], store: Store, retry_before: float) -> Iterator[bool]:
     """Run fits until none is left: first those that depend on no others, then those that the screening kept.
 
     Yields True after each fit, and False from time to time while other processes run the last ones.

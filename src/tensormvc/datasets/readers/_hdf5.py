@@ -130,7 +130,7 @@ class HDF5Reader(AbstractContextManager["HDF5Reader"]):
             indptr = self.read(parts["jc"])
             rows, values = (self.read(parts[name]) if name in parts else np.empty(0, int) for name in ("ir", "data"))
             shape = (n_rows, indptr.size - 1)
-            return sparse_from_vectors(values.astype(np.float64), rows, indptr, shape, "csc", self.budget)
+            return sparse_from_vectors([values.astype(np.float64), rows, indptr], shape, "csc", self.budget)
         fields = {name: self._value(part, depth + 1) for name, part in parts.items()}
         is_array = parts and all(
             isinstance(fields[name], list) and part.dtype == self.h5py.ref_dtype and "MATLAB_class" not in part.attrs
