@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.extmath import safe_sparse_dot
 
 from .backend.arrays import Array, namespace, on_host
 from .backend.checks import as_real_array, check_memory, check_threshold
@@ -61,7 +62,8 @@ def similarity_tensor(views: Any) -> _Floats:
     check_memory(8 * n * n * (m + 1), f"the similarity tensor of {n} samples in {m} views", "pass fewer samples")
     tensor = np.empty((n, n, m))
     for v, array in enumerate(checked):
-        tensor[:, :, v] = _dense(as_float64(array) @ as_float64(array).T)
+        x = as_float64(array)
+        tensor[:, :, v] = safe_sparse_dot(x, x.T, dense_output=True)
     return tensor
 
 
@@ -75,9 +77,9 @@ def compact_similarities(views: Views) -> _Floats:
     for array in views:
         x = as_float64(array)
         if x.shape[1] >= x.shape[0]:
-            parts.append(_dense(x @ x.T))
+            parts.append(safe_sparse_dot(x, x.T, dense_output=True))
             continue
-        squares, vectors = np.linalg.eigh(_dense(x.T @ x))
+        squares, vectors = np.linalg.eigh(safe_sparse_dot(x.T, x, dense_output=True))
         parts.append((x @ vectors) * np.sqrt(np.clip(squares, 0, None)))
     return np.concatenate(parts, axis=1)[:, :, None]
 
@@ -517,10 +519,6 @@ def lipschitz_constants(threshold: float) -> dict[str, float]:
     (1.0, 2.0, inf)
     """
     return {name: float(penalty().lipschitz(threshold)) for name, penalty in _NAMES.items()}
-
-
-def _dense(matrix: Any) -> Any:
-    return matrix.toarray() if hasattr(matrix, "toarray") else matrix
 
 
 def _energies(slices: Array) -> _Floats:

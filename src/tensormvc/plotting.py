@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .bases import ViewFFT
+from .datasets._errors import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -221,8 +222,7 @@ def plot_basis(basis: Any, labels: ArrayLike | None = None, *, n_components: int
     if labels is not None:
         order, edges, names = _sorted_by(labels, n)
         columns = columns[order]
-        _mark_groups(ax.yaxis, edges, names)
-        ax.hlines(_lines_between(edges), -0.5, columns.shape[1] - 0.5, color="black", lw=0.4)
+        _mark_groups(ax.yaxis, ax.hlines, columns.shape[1] - 0.5, edges, names, "black")
         rows = f"{n} samples by class\n(labels used for display only)"
     image = ax.imshow(columns, cmap="PuOr", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
     _colourbar(ax, image, "entry / largest of its column", ticks=[-1, 0, 1])
@@ -391,8 +391,7 @@ def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -
     image = ax.imshow(picture, cmap="cividis", interpolation="nearest", **limits)
     ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
     for axis, draw_lines in ((ax.xaxis, ax.vlines), (ax.yaxis, ax.hlines)):
-        draw_lines(_lines_between(edges), -0.5, n - 0.5, color="white", lw=0.4)
-        _mark_groups(axis, edges, names)
+        _mark_groups(axis, draw_lines, n - 0.5, edges, names, "white")
     blocks = "" if size == 1 else f", means of {size} × {size}"
     _colourbar(ax, image, f"affinity{blocks}", extend="max" if picture.max() > highest else "neither")
     return _label(ax, f"{n} samples by cluster", "samples by cluster")
@@ -461,11 +460,8 @@ def _start(ax: Axes | None) -> Axes:
     """Return the given axes, or those of a new figure."""
     if ax is not None:
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("plotting needs matplotlib: pip install 'tensormvc[plot]'") from error
-    return plt.subplots(figsize=_FIGURE_SIZE, layout="constrained")[1]
+    new: Axes = require("matplotlib.pyplot", "plotting", "plot").subplots(figsize=_FIGURE_SIZE, layout="constrained")[1]
+    return new
 
 
 def _label(ax: Axes, xlabel: str, ylabel: str) -> Axes:
@@ -555,13 +551,10 @@ def _sorted_by(labels: ArrayLike, n: int) -> tuple[NDArray[np.intp], NDArray[np.
     return np.argsort(labels, kind="stable"), np.concatenate([[0], np.cumsum(counts)]), names.tolist()
 
 
-def _lines_between(edges: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return the positions of lines between groups of an image; none if there are too many groups."""
-    return np.asarray(edges[1:-1] - 0.5 if len(edges) <= _MOST_PARTED + 1 else [], dtype=float)
-
-
-def _mark_groups(axis: Any, edges: NDArray[np.intp], names: list[Any]) -> None:
-    """Label the groups at their centres, if all labels fit."""
+def _mark_groups(axis: Any, draw: Any, end: float, edges: NDArray[np.intp], names: list[Any], colour: str) -> None:
+    """Separate the groups of an image by lines, unless there are too many, and label them if all labels fit."""
+    if len(names) <= _MOST_PARTED:
+        draw(edges[1:-1] - 0.5, -0.5, end, color=colour, lw=0.4)
     middles = (edges[1:] + edges[:-1] - 1) / 2
     if len(names) == 1 or np.diff(middles).min() * 16 >= edges[-1]:
         axis.set_ticks(middles, [str(name) for name in names])

@@ -255,9 +255,8 @@ def asr_etr(
     if n_clusters is not None:
         n_clusters, most = _count(n_clusters, "n_clusters"), min(len(parts[0]), n_latent * len(parts))
         if n_clusters > most:
-            raise ValueError(
-                f"n_clusters = {n_clusters} must be at most {most}: the number of samples, or n_latent times the views"
-            )
+            limit = "the number of samples, or n_latent times the views"
+            raise ValueError(f"n_clusters = {n_clusters} must be at most {most}: {limit}")
     state = _AnchorRepresentation(parts, n_latent, alpha, gamma, delta)
     schedule = Schedule({"mu": 1e-4, "rho": 1e-4}, {"mu": 1e11, "rho": 1e13})
     run = run_admm(state.round, schedule, max_iter=max_iter, tol=_TOL, name="ASR-ETR")

@@ -61,7 +61,7 @@ def fill(path, text, accuracy, name="made", facts=FACTS):
     with Store(path) as store:
         known = {data.name: asdict(facts[data.name]) for data in plan.datasets}
         store.save_plan(StoredPlan(plan.name, plan.text, plan.seed, known, "tensormvc bench run made"))
-        for make in (lambda: first_jobs(plan, wanted), lambda: later_jobs(plan, wanted, store.accuracies().get)):
+        for make in (lambda: first_jobs(plan, wanted), lambda: later_jobs(plan, wanted, store.successful("ACC").get)):
             jobs = make()
             while (job := store.claim(jobs)) is not None:
                 found = accuracy(job)

@@ -72,7 +72,7 @@ def test_a_second_run_does_nothing(tiny, tiny_results):
     assert (summary.n_fits, summary.n_before, summary.n_failed) == (len(before), len(before), 0)
     assert finished(tiny_results) == before
     with Store(tiny_results) as store:
-        assert store.n_running() == 0
+        assert not store.running()
 
 
 def test_more_trials_reuse_those_that_are_there(tiny, tiny_results, tmp_path):

@@ -32,7 +32,7 @@ def test_a_result_comes_back(path):
         stored = store.outcomes()
         assert stored[JOBS[0].key] == given
         assert stored[JOBS[1].key].error == "ValueError: no"
-        assert store.accuracies() == {JOBS[0].key: 0.1}
+        assert store.successful("ACC") == {JOBS[0].key: 0.1}
         assert store.finished() == {JOBS[0].key, JOBS[1].key}
         assert store.finished(retry_before=time.time()) == {JOBS[0].key}
         assert store.claim(JOBS, retry_before=time.time()) is JOBS[1]
@@ -42,7 +42,7 @@ def test_two_holders_get_different_jobs(path):
     with Store(path) as a, Store(path) as b:
         assert [a.claim(JOBS), b.claim(JOBS), a.claim(JOBS)] == JOBS
         assert b.claim(JOBS) is None
-        assert b.n_running() == 3
+        assert len(b.running()) == 3
         assert a.finish(JOBS[0], outcome(0.5))
         assert b.claim(JOBS) is None
     with Store(path) as c:  # what was claimed and not done is free again
@@ -84,7 +84,7 @@ def test_stale_claims(path, changes, free):
             # Whoever was given up stores nothing when it comes back.
             assert not gone.finish(JOBS[0], outcome(0.1))
             assert other.finish(JOBS[0], outcome(0.9))
-            assert other.accuracies() == {JOBS[0].key: 0.9}
+            assert other.successful("ACC") == {JOBS[0].key: 0.9}
 
 
 def test_claims_are_kept_alive(path, monkeypatch):
@@ -93,7 +93,7 @@ def test_claims_are_kept_alive(path, monkeypatch):
         store.claim(JOBS)
         steal(path, heartbeat=0.0)
         end = time.monotonic() + 10
-        while not store.n_running():
+        while not store.running():
             assert time.monotonic() < end
             time.sleep(0.01)
         (row,) = sqlite3.connect(path).execute("SELECT host, process FROM claims").fetchall()

@@ -63,6 +63,7 @@ def test_indexing_is_that_of_numpy(sources):
             if isinstance(key, tuple) and isinstance(key[0], list):
                 expected = wanted[key[0]][:, key[1]]
             np.testing.assert_array_equal(source[key], expected, err_msg=str(key))
+        assert np.isscalar(source[7, 2])
         np.testing.assert_array_equal(source, wanted)
         assert np.asarray(source, dtype=np.float32).dtype == np.float32
         np.testing.assert_array_equal(list(source), wanted)

@@ -25,9 +25,8 @@ def evaluate(job: Job, data: Data) -> Outcome:
         warnings.simplefilter("always")
         start = time.perf_counter()
         try:
-            views, y, _ = tm.datasets.shuffle_samples(
-                data.views, data.y, described["rate"], random_state=described["permutation"]
-            )
+            rate, seed = described["rate"], described["permutation"]
+            views, y, _ = tm.datasets.shuffle_samples(data.views, data.y, rate, random_state=seed)
             cluster = _baseline if "baseline" in described else _tensor_method
             labels, record = cluster(job, views, y, data.facts.n_clusters)
             metrics = tm.metrics.clustering_report(y, labels)

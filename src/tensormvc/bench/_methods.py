@@ -92,9 +92,8 @@ class Transform:
 
 
 def _gft(title: str, graph: Callable[..., Any]) -> Transform:
-    return Transform(
-        title, lambda n_neighbors: tm.GFT(graph(n_neighbors=n_neighbors)), {"n_neighbors": graph().n_neighbors}
-    )
+    default = {"n_neighbors": graph().n_neighbors}
+    return Transform(title, lambda n_neighbors: tm.GFT(graph(n_neighbors=n_neighbors)), default)
 
 
 # The names of the paper's tables; Random and GFT(SumG) are ours.
@@ -142,17 +141,13 @@ def _dense(view: Any) -> Any:
     return np.asarray(view.toarray() if is_sparse(view) else view, dtype=np.float64)
 
 
-def _unit_length(view: Any) -> Any:
-    return _dense(normalize(view))
-
-
 def _z_scored(view: Any) -> Any:
     return StandardScaler().fit_transform(_dense(view))
 
 
-def _kmeans(views: list[Any], n_clusters: int, seed: int, *, scale: Callable[[Any], Any] = _unit_length) -> Any:
+def _kmeans(views: list[Any], n_clusters: int, seed: int, *, scale: Callable[[Any], Any] = normalize) -> Any:
     """Cluster the concatenated views, each scaled on its own."""
-    points = np.hstack([scale(view) for view in views])
+    points = np.hstack([_dense(scale(view)) for view in views])
     return KMeans(n_clusters, n_init=10, random_state=seed).fit_predict(points)
 
 

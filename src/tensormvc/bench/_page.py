@@ -149,9 +149,8 @@ def _closeness(results: PlanResults) -> list[Html]:
                 within = [np.count_nonzero(abs(gaps) <= points) for points in (1, 2, 5)]
                 reached, mean = np.count_nonzero(gaps >= -NEAR), f"{gaps.mean():+.1f}".replace("-", "−")
                 rows.append([_SELECTIONS[selection], name, metric, len(gaps), *within, reached, mean])
-    columns = (
-        "Selection|Transforms|Metric|Cells:r|within 1:r|within 2:r|within 5:r|within 2 or above:r|mean difference:r"
-    )
+    counts = "Cells:r|within 1:r|within 2:r|within 5:r|within 2 or above:r"
+    columns = f"Selection|Transforms|Metric|{counts}|mean difference:r"
     return _explorer("Cells within 1, 2 and 5 points of the paper", columns, rows, start="Metric=ACC")
 
 
@@ -209,20 +208,17 @@ def _accuracies(results: PlanResults, places: list[list[tuple[Any, ...]]]) -> ND
 def _rank_table(title: str, names: list[str], scores: Any) -> list[Html]:
     if min(scores.shape) < 2:
         return []
-    ranking = rank(names, scores)
-    difference, best = ranking.critical_difference, min(ranking.ranks)
+    ranks, p_value, difference = rank(scores)
     rows = [
-        [name, f"{average:.2f}", "no" if average - best < difference else "yes"]
-        for average, name in sorted(zip(ranking.ranks, names, strict=True), key=lambda pair: pair[0])
+        [name, f"{average:.2f}", "no" if average - min(ranks) < difference else "yes"]
+        for average, name in sorted(zip(ranks, names, strict=True), key=lambda pair: pair[0])
     ]
-    caption = f"{title}: {ranking.n_cases} cases, critical difference {difference:.2f}, p = {ranking.p_value:.2g}"
+    caption = f"{title}: {len(scores)} cases, critical difference {difference:.2f}, p = {p_value:.2g}"
     return [table(caption, ["Candidate", "Average rank", "Significantly worse than the first"], rows, "lrr")]
 
 
-def _cell_table(
-    plans: Sequence[PlanResults], caption: str, columns: str, values: Callable[[PlanResults, Selected], list[str]]
-) -> Html:
-    """Return a table with a row for every complete cell."""
+def _cell_table(plans: Sequence[PlanResults], caption: str, columns: str, values: Callable[..., list[str]]) -> Html:
+    """Return a table with a row for every complete cell, which ends with the `values` of the results and the cell."""
     rows = [[results.plan.name, *_names(one), *values(results, one)] for results in plans for one in results.selected]
     tables = _explorer(caption, f"Plan|Data set|Method|Transform|Selection|{columns}", rows)
     return tables[0] if tables else paragraph(TEXTS["no_cells"])

@@ -22,12 +22,11 @@ class Printed(NamedTuple):
 @cache
 def _figures() -> dict[tuple[str, ...], Printed]:
     text = files(__package__).joinpath("paper.csv").read_text(encoding="utf-8")
-    return {
-        (row["table"], row["dataset"].casefold(), row["method"], row["transform"], row["metric"]): Printed(
-            float(row["mean"]), float(row["std"]) if row["std"] else None
-        )
-        for row in csv.DictReader(text.splitlines())
-    }
+    figures: dict[tuple[str, ...], Printed] = {}
+    for row in csv.DictReader(text.splitlines()):
+        place = row["table"], row["dataset"].casefold(), row["method"], row["transform"], row["metric"]
+        figures[place] = Printed(float(row["mean"]), float(row["std"]) if row["std"] else None)
+    return figures
 
 
 def printed(table: str | None, dataset: str, method: str, transform: str, metric: str) -> Printed | None:

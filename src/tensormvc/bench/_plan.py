@@ -29,15 +29,13 @@ class PlanError(ValueError):
 _Check = Callable[[Any, str], Any]
 
 
-def _expects(
-    expected: str, is_valid: Callable[[Any], bool], convert: Callable[[Any], Any] = lambda value: value
-) -> _Check:
+def _expects(expected: str, is_valid: Callable[[Any], bool], convert: Callable[[Any], Any] | None = None) -> _Check:
     def check(value: Any, where: str) -> Any:
         if value is None:  # TOML has no null
             raise PlanError(f"{where} is missing: expected {expected}")
         if not is_valid(value):
             raise PlanError(f"{where} = {value!r}: expected {expected}")
-        return convert(value)
+        return convert(value) if convert else value
 
     return check
 
@@ -58,9 +56,8 @@ def _one_of(names: Collection[str]) -> _Check:
 
 def _items(check: _Check, *, least: int = 0) -> _Check:
     """Return the check of a list whose items have different names or values."""
-    is_list = _expects(
-        "a list" + " that is not empty" * least, lambda value: isinstance(value, list) and len(value) >= least
-    )
+    expected = "a list that is not empty" if least else "a list"
+    is_list = _expects(expected, lambda value: isinstance(value, list) and len(value) >= least)
 
     def check_all(value: Any, where: str) -> tuple[Any, ...]:
         items = tuple(check(item, f"{where}[{i}]") for i, item in enumerate(is_list(value, where)))
@@ -114,9 +111,7 @@ class Grid:
         return Grid({**fixed, **other.fixed}, {**tried, **other.tried})
 
 
-def _grid(
-    value: Any, where: str, owner: str, known: Collection[str], check: Callable[[dict[str, Any]], Any] = dict
-) -> Grid:
+def _grid(value: Any, where: str, owner: str, known: Collection[str], check: Callable[..., Any] = dict) -> Grid:
     table = _table(value, where)
     tried = {name: values for name, values in table.items() if isinstance(values, list)}
     fixed = {name: value for name, value in table.items() if name not in tried}
@@ -336,9 +331,8 @@ def _plan(name: str, text: str, table: dict[str, Any]) -> Plan:
         raise PlanError("nothing to run: add methods and transforms, or baselines")
     if screen["trials"] is not None and screen["trials"] >= values["trials"]:
         raise PlanError(f"screen.trials = {screen['trials']}: must be less than trials = {values['trials']}")
-    return Plan(
-        name=name, text=text, methods=methods, screen_trials=screen["trials"], screen_keep=screen["keep"], **values
-    )
+    values |= {"screen_trials": screen["trials"], "screen_keep": screen["keep"]}
+    return Plan(name=name, text=text, methods=methods, **values)
 
 
 def _screen(value: Any, where: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -164,10 +164,12 @@ def run_plan(
 
         report()
         if n_jobs == 1:
-            _work(plan, wanted, loaded, store, retry_before, report)
+            for has_finished_a_fit in _work(plan, wanted, loaded, store, retry_before):
+                if has_finished_a_fit:
+                    report()
         else:
             _start_workers(n_jobs, (plan, results, data, retry_before, os.getpid()), report)
-        jobs, outcomes = all_jobs(plan, wanted, store.accuracies().get), store.outcomes()
+        jobs, outcomes = all_jobs(plan, wanted, store.successful("ACC").get), store.outcomes()
         errors = Counter(outcomes[job.key].error or "" for job in jobs if job.key in outcomes)
         del errors[""]  # the successful fits
         return RunSummary(
@@ -194,7 +196,7 @@ def plan_outlook(plan: Plan, results: str | Path, *, data: str | Path | None = N
 
 def outlook(plan: Plan, wanted: Sequence[Cell], store: Store, retry_before: float = 0.0) -> Outlook:
     """Return how much of a plan is done, and how long the rest may take."""
-    finished, seconds = store.finished(retry_before=retry_before), store.seconds()
+    finished, seconds = store.finished(retry_before=retry_before), store.successful("seconds")
     # Until a cell has been screened, it is not known which of its settings run later, only how many.
     screened, undecided = [], Counter[tuple[str, ...]]()
     for cell in wanted:
@@ -202,7 +204,7 @@ def outlook(plan: Plan, wanted: Sequence[Cell], store: Store, retry_before: floa
             screened.append(cell)
         else:
             undecided[cell.group] += n_later(plan, cell)
-    decided = [*first_jobs(plan, wanted), *later_jobs(plan, screened, store.accuracies().get)]
+    decided = [*first_jobs(plan, wanted), *later_jobs(plan, screened, store.successful("ACC").get)]
     jobs = {job.key: job for job in decided}
     durations: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for key, job in jobs.items():
@@ -217,33 +219,28 @@ def outlook(plan: Plan, wanted: Sequence[Cell], store: Store, retry_before: floa
             untimed += count
     n_done = len(jobs.keys() & finished)
     n_failed = n_done - len(jobs.keys() & seconds.keys())
-    return Outlook(n_done, n_failed, len(jobs) + undecided.total(), total / max(1, store.n_running()), untimed)
+    return Outlook(n_done, n_failed, len(jobs) + undecided.total(), total / max(1, len(store.running())), untimed)
 
 
-def _work(
-    plan: Plan,
-    wanted: list[Cell],
-    loaded: Mapping[str, Data],
-    store: Store,
-    retry_before: float,
-    report: Callable[[], None],
-    is_needed: Callable[[], bool] = lambda: True,
-) -> None:
-    """Run fits until none is left: first those that depend on no others, then those that the screening kept."""
+def _work(plan: Plan, wanted: list[Cell], loaded: dict[str, Data], store: Store, retry_before: float) -> Iterator[bool]:
+    """Run fits until none is left: first those that depend on no others, then those that the screening kept.
 
-    def run_all(jobs: list[Job]) -> None:
-        while is_needed():
+    Yields True after each fit, and False from time to time while other processes run the last ones.
+    """
+
+    def run_all(jobs: list[Job]) -> Iterator[bool]:
+        while True:
             job = store.claim(jobs, retry_before=retry_before)
             if job is not None:
                 store.finish(job, evaluate(job, loaded[job.dataset]))
-                report()
             elif store.finished(retry_before=retry_before).issuperset(job.key for job in jobs):
                 return
             else:
-                time.sleep(_WAIT)  # other processes run the last fits, and may be killed
+                time.sleep(_WAIT)  # the other processes may be killed
+            yield job is not None
 
-    run_all(first_jobs(plan, wanted))
-    run_all(later_jobs(plan, wanted, store.accuracies().get))
+    yield from run_all(first_jobs(plan, wanted))
+    yield from run_all(later_jobs(plan, wanted, store.successful("ACC").get))
 
 
 def _start_workers(n_jobs: int, arguments: tuple[Any, ...], report: Callable[[], None]) -> None:
@@ -294,4 +291,6 @@ def _be_a_worker(plan: Plan, results: str | Path, folder: str | Path | None, ret
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     loaded, wanted = _load(plan, folder)
     with Store(results) as store:
-        _work(plan, wanted, loaded, store, retry_before, lambda: None, lambda: os.getppid() == parent)
+        for _ in _work(plan, wanted, loaded, store, retry_before):
+            if os.getppid() != parent:
+                return

@@ -1,49 +1,33 @@
 """Average ranks over several cases, with the Friedman test and the critical difference of the Nemenyi test."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """Average ranks of candidates over cases; rank 1 is the best.
-
-    `p_value` belongs to the Friedman test that all candidates are equal. Two average ranks that differ by less than
-    `critical_difference` do not differ significantly at the 5 % level.
-    """
-
-    names: tuple[str, ...]
-    ranks: tuple[float, ...]
-    n_cases: int
-    p_value: float
-    critical_difference: float
-
-
-def rank(names: Sequence[str], scores: NDArray[np.float64]) -> Ranking:
+def rank(scores: NDArray[np.float64]) -> tuple[list[float], float, float]:
     """Rank candidates by their scores; higher scores are better.
 
     Parameters
     ----------
-    names : sequence of str
-        Names of the candidates, at least two.
     scores : ndarray of shape (n_cases, n_candidates)
-        Ties share their ranks.
+        Scores of at least two candidates. Ties share their ranks.
 
     Returns
     -------
-    Ranking
-        With the chi-squared form of the Friedman test, corrected for ties; see J. Demšar, "Statistical Comparisons of
-        Classifiers over Multiple Data Sets", JMLR 7, 2006.
+    ranks : list of float
+        The average rank of each candidate over the cases; rank 1 is the best.
+    p_value : float
+        Of the Friedman test that all candidates are equal, in its chi-squared form and corrected for ties; see
+        J. Demšar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 7, 2006.
+    critical_difference : float
+        Average ranks that differ by less do not differ significantly at the 5 % level (Nemenyi test).
 
     Examples
     --------
     >>> import numpy as np
-    >>> ranking = rank(["a", "b", "c"], np.array([[3.0, 2.0, 1.0], [3.0, 1.0, 2.0], [3.0, 2.0, 1.0]]))
-    >>> [round(rank, 2) for rank in ranking.ranks], round(ranking.critical_difference, 2)
+    >>> ranks, p_value, difference = rank(np.array([[3.0, 2.0, 1.0], [3.0, 1.0, 2.0], [3.0, 2.0, 1.0]]))
+    >>> [round(rank, 2) for rank in ranks], round(difference, 2)
     ([1.0, 2.33, 2.67], 1.91)
     """
     n, k = scores.shape
@@ -56,4 +40,4 @@ def rank(names: Sequence[str], scores: NDArray[np.float64]) -> Ranking:
         p_value = float(stats.chi2.sf(statistic, k - 1))
     studentized = float(stats.studentized_range.ppf(0.95, k, np.inf)) / np.sqrt(2)
     difference = float(studentized * np.sqrt(k * (k + 1) / (6 * n)))
-    return Ranking(tuple(names), tuple(float(mean) for mean in means), n, p_value, difference)
+    return means.tolist(), p_value, difference

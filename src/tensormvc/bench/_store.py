@@ -165,20 +165,9 @@ class Store(AbstractContextManager["Store"]):
             for row in self._connection.execute("SELECT * FROM results")
         }
 
-    def accuracies(self) -> dict[str, float]:
-        """Return the accuracy of every successful fit by key."""
-        return self._of_successful("ACC")
-
-    def seconds(self) -> dict[str, float]:
-        """Return the duration of every successful fit by key."""
-        return self._of_successful("seconds")
-
-    def _of_successful(self, column: str) -> dict[str, float]:
+    def successful(self, column: str) -> dict[str, float]:
+        """Return a column of the results, such as ``"ACC"`` or ``"seconds"``, for every successful fit by key."""
         return dict(map(tuple, self._connection.execute(f"SELECT key, {column} FROM results WHERE status = 'done'")))
-
-    def n_running(self) -> int:
-        """Return the number of fits that are running now, in any process."""
-        return len(self._live())
 
     def finished(self, *, retry_before: float = 0.0) -> set[str]:
         """Return the keys of all results, without the failures before a time, which are to be run again."""
@@ -188,7 +177,7 @@ class Store(AbstractContextManager["Store"]):
     def claim(self, jobs: Sequence[Job], *, retry_before: float = 0.0) -> Job | None:
         """Claim the first fit that is neither finished nor claimed; None if there is none at the moment."""
         with self._transaction() as execute:
-            taken = self.finished(retry_before=retry_before) | self._live()
+            taken = self.finished(retry_before=retry_before) | self.running()
             free = next((job for job in jobs if job.key not in taken), None)
             if free is None:
                 return None
@@ -200,8 +189,8 @@ class Store(AbstractContextManager["Store"]):
             self._thread.start()
         return free
 
-    def _live(self) -> set[str]:
-        """Return the claims whose processes are still running, as far as can be told."""
+    def running(self) -> set[str]:
+        """Return the keys of the fits that are running now, in any process, as far as can be told."""
         now, here = time.time(), socket.gethostname()
         claims = self._connection.execute("SELECT * FROM claims WHERE abs(? - heartbeat) < ?", (now, LEASE))
         return {claim["key"] for claim in claims if claim["host"] != here or _is_alive(claim["process"])}

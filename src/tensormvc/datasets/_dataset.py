@@ -12,6 +12,8 @@ from ._errors import DataError
 
 Samples = Literal["rows", "columns"]
 Join = Literal["inner", "outer"]
+Labels = str | Literal[False] | None
+Codes = NDArray[np.intp]
 
 # In order of preference; compared by `plain`.
 LABEL_NAMES = (
@@ -26,7 +28,7 @@ class Request:
     """The parameters of `load_views` of the same names."""
 
     views: Sequence[str] | None
-    labels: str | Literal[False] | None
+    labels: Labels
     samples: Samples | None
     on: str | None
     join: Join | None

@@ -1,6 +1,5 @@
 """A summary of views before they are clustered."""
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -147,22 +146,17 @@ def describe(views: Any, y: Any = None) -> Description:
     return Description(n_samples, tuple(summaries), _n_repeated(hashes), counts, in_order)
 
 
-def _blocks(view: Any) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Yield dense blocks of rows in float64 with the number of their first row."""
-    step = max(1, _BLOCK_VALUES // view.shape[1])
-    for start in range(0, view.shape[0], step):
-        block = view[start : start + step]
-        yield start, np.asarray(block.toarray() if is_sparse(block) else block, dtype=np.float64)
-
-
 def _describe_view(name: str, view: Any) -> tuple[ViewDescription, NDArray[np.int64]]:
     """Return the summary of a view and the hashes of its rows."""
     n_samples, n_features = view.shape
     minima, maxima = np.full(n_features, np.inf), np.full(n_features, -np.inf)
     n_nonzero = n_missing = n_nonfinite = 0
     hashes = np.empty(n_samples, np.int64)
-    for start, block in _blocks(view):
-        hashes[start : start + len(block)] = row_hashes(block)
+    step = max(1, _BLOCK_VALUES // n_features)
+    for start in range(0, n_samples, step):
+        block = view[start : start + step]
+        block = np.asarray(block.toarray() if is_sparse(block) else block, dtype=np.float64)
+        hashes[start : start + step] = row_hashes(block)
         finite = np.isfinite(block)
         missing = np.isnan(block).all(axis=1)
         n_missing += int(missing.sum())

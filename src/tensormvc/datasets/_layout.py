@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from ..backend.arrays import is_sparse
-from ._dataset import LABEL_NAMES, Request, Samples, encode, plain
+from ._dataset import LABEL_NAMES, Codes, Request, Samples, encode, plain
 from ._errors import DataError, refuse_if
 from .readers._rows import RowSource
 from .readers._values import is_matrix
@@ -31,9 +30,7 @@ _REMEDY = "pass samples='rows' or samples='columns' to say where the samples are
 _SMALL_BYTES = 2**28
 
 
-def choose(
-    variables: dict[str, Any], request: Request, default: Samples | None
-) -> tuple[list[Any], NDArray[np.intp] | None]:
+def choose(variables: dict[str, Any], request: Request, default: Samples | None) -> tuple[list[Any], Codes | None]:
     """Return the views with samples in rows, and the labels as codes from 0, or None.
 
     If the lengths leave it open where the samples are, `default` decides.
@@ -42,12 +39,11 @@ def choose(
     if not matrices:
         expected = "numeric matrices in a cell (data, X, fea) or numbered (X1, X2, …)"
         raise DataError(f"no views were found: expected {expected}; pass views=[names] if they have other names")
-    shapes = [(int(matrix.shape[0]), int(matrix.shape[1])) for matrix in matrices]
-    y = _find_labels(variables, shapes, request)
+    y = _find_labels(variables, [matrix.shape for matrix in matrices], request)
     samples = request.samples
     if samples is None and isinstance(variables.get("samples"), str) and variables["samples"] in ("rows", "columns"):
         samples = variables["samples"]  # written by save_views
-    return _orient(matrices, shapes, None if y is None else len(y), samples, default), y
+    return _orient(matrices, None if y is None else len(y), samples, default), y
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -70,8 +66,7 @@ def _named_views(variables: dict[str, Any], names: Sequence[str]) -> list[Any]:
         value = variables[name]
         if isinstance(value, np.ndarray) and value.ndim == 1:
             value = value[:, None]
-        if not (parts := _matrices(value)):
-            raise DataError(f"views contains {name!r}, which holds no numeric matrix")
+        refuse_if(not (parts := _matrices(value)), f"views contains {name!r}, which holds no numeric matrix")
         matrices += parts
     return matrices
 
@@ -140,7 +135,7 @@ def _is_wide(value: Any) -> bool:
 # Labels
 
 
-def _find_labels(variables: dict[str, Any], shapes: list[Shape], request: Request) -> NDArray[np.intp] | None:
+def _find_labels(variables: dict[str, Any], shapes: list[Shape], request: Request) -> Codes | None:
     labels = request.labels
     if labels is False:
         return None
@@ -187,7 +182,7 @@ def _is_empty(value: Any) -> bool:
     return isinstance(value, np.ndarray | list) and np.size(np.asarray(value, dtype=object)) == 0
 
 
-def _codes(value: Any) -> NDArray[np.intp] | None:
+def _codes(value: Any) -> Codes | None:
     """Return a value as label codes, or None if it cannot be labels."""
     if isinstance(value, dict):
         inner = list(_label_candidates(value, set(), 3).values()) or list(value.values())
@@ -215,7 +210,7 @@ def _in_memory(value: Any) -> Any:
     return value.toarray() if is_small else value
 
 
-def _codes_of_cell(value: list[Any]) -> NDArray[np.intp] | None:
+def _codes_of_cell(value: list[Any]) -> Codes | None:
     """Return the codes of a cell of texts, of numbers, or of one vector per view, which must agree."""
     if len(value) < 2:
         return _codes(value[0]) if value else None
@@ -229,7 +224,7 @@ def _codes_of_cell(value: list[Any]) -> NDArray[np.intp] | None:
     return first if agree else None
 
 
-def _codes_of_indicators(value: np.ndarray) -> NDArray[np.intp] | None:
+def _codes_of_indicators(value: np.ndarray) -> Codes | None:
     """Return the codes of a matrix with a single 1 in each row, or in each column."""
     in_rows, in_columns = np.all(value.sum(1) == 1), np.all(value.sum(0) == 1)
     if in_rows == in_columns or not np.all((value == 0) | (value == 1)):
@@ -241,14 +236,13 @@ def _codes_of_indicators(value: np.ndarray) -> NDArray[np.intp] | None:
 # Samples in rows or columns
 
 
-def _orient(
-    views: list[Any], shapes: list[Shape], n_samples: int | None, samples: Samples | None, default: Samples | None
-) -> list[Any]:
+def _orient(views: list[Any], n_samples: int | None, samples: Samples | None, default: Samples | None) -> list[Any]:
     """Return the views with samples in rows.
 
     The number of labels decides for each view; without labels, the only length that all views share does. If both
     lengths of a view fit, `samples` or else `default` must say where the samples are.
     """
+    shapes = [view.shape for view in views]
     if samples not in (None, "rows", "columns"):
         raise ValueError(f"samples must be 'rows' or 'columns', got {samples!r}")
     if samples is not None:

@@ -3,14 +3,14 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._files import StrPath
 from ..backend.scratch import LAZY_BYTES
-from ._dataset import Dataset, Join, Request, Samples, by_name
+from ._dataset import Dataset, Join, Labels, Request, Samples, by_name
 from ._errors import Budget, DataError, LayoutError, MissingDataError, reading, refuse_if
 from ._layout import choose
 from .readers._anndata import read_h5ad, read_h5mu
@@ -29,7 +29,7 @@ def load_views(
     path: StrPath,
     *,
     views: Sequence[str] | None = None,
-    labels: str | Literal[False] | None = None,
+    labels: Labels = None,
     samples: Samples | None = None,
     on: str | None = None,
     join: Join | None = None,
@@ -103,7 +103,7 @@ def load_dataset(
     path: StrPath,
     *,
     views: Sequence[str] | None = None,
-    labels: str | Literal[False] | None = None,
+    labels: Labels = None,
     samples: Samples | None = None,
     on: str | None = None,
     join: Join | None = None,

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...backend.arrays import is_sparse
 from .._dataset import Join
-from .._errors import DataError, LayoutError
+from .._errors import DataError, LayoutError, refuse_if
 from ._rows import RowSource
 
 
@@ -36,8 +36,7 @@ def align(
             remedy = "pass join='inner' to keep the common ones, or join='outer' to keep all, with NaN for missing ones"
             raise LayoutError(f"{names[0]} and {name} do not have the same samples: {difference}; {remedy}")
         common = np.concatenate([common, extra]) if join == "outer" else common[np.isin(common, part)]
-    if not len(common):
-        raise DataError(f"{' and '.join(names)} have no sample in common")
+    refuse_if(not len(common), f"{' and '.join(names)} have no sample in common")
     rows = []
     for part in ids:
         order = np.argsort(part)

@@ -1,11 +1,10 @@
 """The HDF5 files of AnnData (.h5ad) and MuData (.h5mu)."""
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._dataset import LABEL_NAMES, Dataset, Request, by_name, encode, plain
+from .._dataset import LABEL_NAMES, Codes, Dataset, Labels, Request, by_name, encode, plain
 from .._errors import DataError, LayoutError, refuse_if
 from ._align import align, take_rows
 from ._hdf5 import HDF5Reader
@@ -75,8 +74,8 @@ def _matrix(reader: HDF5Reader, part: Any, name: str) -> Any:
     if {"data", "indices", "indptr"} <= set(parts):
         shape, kind = reader.attribute(part, "shape"), str(reader.attribute(part, "encoding-type"))
         refuse_if(shape is None, f"the sparse matrix {name!r} has no shape")
-        data, indices, indptr = (reader.read(parts[key]) for key in ("data", "indices", "indptr"))
-        return sparse_from_vectors(data, indices, indptr, shape, "csc" if "csc" in kind else "csr", reader.budget)
+        vectors = [reader.read(parts[key]) for key in ("data", "indices", "indptr")]
+        return sparse_from_vectors(vectors, shape, "csc" if "csc" in kind else "csr", reader.budget)
     columns = [parts[column] for column in words(reader.attribute(part, "column-order")) if column in parts]
     if columns and all(reader.is_dataset(column) and column.dtype.kind in "biuf" for column in columns):
         return np.column_stack([reader.read(column) for column in columns])
@@ -100,9 +99,7 @@ def _index(reader: HDF5Reader, obs: Any, name: str, n_samples: int | None = None
     return ids
 
 
-def _labels(
-    reader: HDF5Reader, tables: list[Any], ids: np.ndarray, wanted: str | Literal[False] | None
-) -> NDArray[np.intp] | None:
+def _labels(reader: HDF5Reader, tables: list[Any], ids: np.ndarray, wanted: Labels) -> Codes | None:
     """Return the codes of the first column of labels in these tables, matched to the ids."""
     known: list[str] = []
     for obs in tables if wanted is not False else ():

@@ -2,7 +2,8 @@
 
 import math
 import os
-from typing import Any, Self
+from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ _MAX_CELLS = 100_000
 _INTERNAL = ("#refs#", "#subsystem#")
 
 
-class HDF5Reader:
+class HDF5Reader(AbstractContextManager["HDF5Reader"]):
     """An open HDF5 file; its two-dimensional datasets are returned as row sources that have read nothing yet.
 
     Only what is stored in the file itself is read: links to other files and external storage are refused.
@@ -36,9 +37,6 @@ class HDF5Reader:
         self.budget = Budget()
         self.n_cells = 0
         self.heaps_checked = False
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.file.close()
@@ -132,7 +130,7 @@ class HDF5Reader:
             indptr = self.read(parts["jc"])
             rows, values = (self.read(parts[name]) if name in parts else np.empty(0, int) for name in ("ir", "data"))
             shape = (n_rows, indptr.size - 1)
-            return sparse_from_vectors(values.astype(np.float64), rows, indptr, shape, "csc", self.budget)
+            return sparse_from_vectors([values.astype(np.float64), rows, indptr], shape, "csc", self.budget)
         fields = {name: self._value(part, depth + 1) for name, part in parts.items()}
         is_array = parts and all(
             isinstance(fields[name], list) and part.dtype == self.h5py.ref_dtype and "MATLAB_class" not in part.attrs

@@ -62,10 +62,9 @@ def _join_sparse(arrays: dict[str, Any], budget: Budget) -> dict[str, Any]:
             joined[name] = value
         elif name.endswith("indptr"):
             prefix = owner[name]
-            data, indices, indptr, shape, kind = (arrays[prefix + part] for part in _SPARSE_PARTS)
-            joined[prefix.rstrip("_") or "X"] = (
-                sparse_from_vectors(data, indices, indptr, shape, str(kind), budget)
-                if str(kind) in ("csr", "csc")
-                else Opaque(f"sparse in the format {str(kind)!r}: save it as CSR")
-            )
+            *vectors, shape, kind = (arrays[prefix + part] for part in _SPARSE_PARTS)
+            whole: Any = Opaque(f"sparse in the format {str(kind)!r}: save it as CSR")
+            if str(kind) in ("csr", "csc"):
+                whole = sparse_from_vectors(vectors, shape, str(kind), budget)
+            joined[prefix.rstrip("_") or "X"] = whole
     return joined

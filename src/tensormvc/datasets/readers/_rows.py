@@ -101,7 +101,7 @@ class RowSource(ABC):
         else:  # NumPy interprets the index, and refuses one that is out of bounds
             numbers = (np.arange(len(self)) if self._rows is None else self._rows)[rows]
             values = self._gather(numbers.ravel()).reshape(*numbers.shape, self.shape[1])
-        return values[..., columns[0]] if columns else values
+        return values[..., columns[0]][()] if columns else values  # a single value is a scalar
 
     @property
     def _block(self) -> int:

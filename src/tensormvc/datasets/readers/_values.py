@@ -66,11 +66,9 @@ def checked_sparse(array: Any, budget: Budget) -> scipy.sparse.csr_array:
     return result
 
 
-def sparse_from_vectors(
-    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: Any, kind: str, budget: Budget
-) -> scipy.sparse.csr_array:
-    """Return the CSR array with these vectors in the given format, ``"csr"`` or ``"csc"``."""
+def sparse_from_vectors(vectors: list[np.ndarray], shape: Any, kind: str, budget: Budget) -> scipy.sparse.csr_array:
+    """Return the CSR array with these data, indices and starts in the given format, ``"csr"`` or ``"csc"``."""
     make = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array}[kind]
     n_rows, n_columns = (int(length) for length in np.ravel(shape))
-    vectors = (np.ravel(data), np.ravel(indices), np.ravel(indptr))
-    return checked_sparse(make(vectors, shape=(n_rows, n_columns), copy=True), budget)
+    data, indices, indptr = map(np.ravel, vectors)
+    return checked_sparse(make((data, indices, indptr), shape=(n_rows, n_columns), copy=True), budget)
