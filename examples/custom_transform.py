@@ -2,8 +2,7 @@
 A transform of your own
 =======================
 
-Any object with `fit`, `forward`, `inverse` and `slice_weights_` can be a basis. This one takes the principal axes of
-all views together: Z̄ = Uᵀ Z, where U holds the leading left singular vectors of the concatenated views.
+Any object with `fit`, `forward`, `inverse` and `slice_weights_` is a basis. Here the principal axes U: Z̄ = Uᵀ Z.
 """
 
 import numpy as np
