@@ -202,6 +202,10 @@ class TensorClusterer(MultiViewClusterer):
         kmeans_of_rows(views.rows, self.n_clusters, n_init=_RESTARTS, random=SampleRandom(views, seed))
 
 
+# Sizes of clusters, and their first samples.
+_Sizes = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
 @dataclass
 class LabelRows(RowArrays):
     """Labels, and the keys of the samples in working order, which are equal for exact duplicates."""
@@ -262,7 +266,7 @@ def _largest_label(rows: LabelRows) -> int:
 
 
 @row_work(reads="labels")
-def _sizes(rows: LabelRows, count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _sizes(rows: LabelRows, count: int) -> _Sizes:
     """Return the sizes of the clusters, and their first samples."""
     first = np.full(count, np.iinfo(np.intp).max)
     values, where = np.unique(rows.labels, return_index=True)
@@ -270,9 +274,7 @@ def _sizes(rows: LabelRows, count: int) -> tuple[NDArray[np.intp], NDArray[np.in
     return np.bincount(rows.labels, minlength=count), first
 
 
-def _add_sizes(
-    one: tuple[NDArray[np.intp], NDArray[np.intp]], other: tuple[NDArray[np.intp], NDArray[np.intp]]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _add_sizes(one: _Sizes, other: _Sizes) -> _Sizes:
     return one[0] + other[0], np.minimum(one[1], other[1])
 
 

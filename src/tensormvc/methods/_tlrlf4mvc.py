@@ -138,15 +138,8 @@ def round(
     nuclear_norm = coordinates.shrink_rows(rows, "shifted", "low_rank", Nuclear(), gamma / betas[1])
     change, consensus, squares, spectrum, *coefficients = sums()
     low_rank, low_frequency = rows.sum(_update_copies, spectrum, betas)
-    residuals = {
-        name: float(values.max()) ** 0.5
-        for name, values in (
-            ("change", change),
-            ("consensus", consensus),
-            ("low_rank", low_rank),
-            ("low_frequency", low_frequency),
-        )
-    }
+    gaps = {"change": change, "consensus": consensus, "low_rank": low_rank, "low_frequency": low_frequency}
+    residuals = {name: float(values.max()) ** 0.5 for name, values in gaps.items()}
     # ‖B − A AᵀB‖² + λ ‖W‖² at the best W is ‖B‖² − ‖AᵀB‖².
     unexplained = float(squares.sum()) - sum(float(namespace(part).sum(part**2)) for part in coefficients)
     objective = unexplained / 2 + gamma * nuclear_norm
