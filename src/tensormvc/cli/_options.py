@@ -36,9 +36,10 @@ def argument(group: str, name: str) -> Any:
     return typer.Argument(metavar=name, help=TEXTS["help"][group][name.lower()])
 
 
-def option(group: str, name: str, *short_names: str, **settings: Any) -> Any:
-    """Return an option; its help text is in texts.toml."""
-    return typer.Option(name, *short_names, help=TEXTS["help"][group][name.removeprefix("--")], **settings)
+def option(group: str, *names: str, **settings: Any) -> Any:
+    """Return an option; its help text is in texts.toml, by its long name."""
+    long_name = max(names, key=len).removeprefix("--")
+    return typer.Option(*names, help=TEXTS["help"][group][long_name], **settings)
 
 
 _reading = partial(option, "reading", rich_help_panel="Reading the file")
@@ -87,7 +88,7 @@ class Source:
 class Choice:
     """The method and its parameters."""
 
-    clusters: Annotated[int | None, option("choice", "--clusters", "-k", min=1, metavar="N")] = None
+    clusters: Annotated[int | None, option("choice", "-k", "--clusters", min=1, metavar="N")] = None
     method: Annotated[Method | None, option("choice", "--method", "-m", case_sensitive=False)] = None
     basis: Annotated[BasisName | None, option("choice", "--basis", "-b", case_sensitive=False)] = None
     param: Annotated[list[str] | None, option("choice", "--param", "-p", metavar="NAME=VALUE")] = None
