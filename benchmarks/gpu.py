@@ -19,48 +19,42 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 import tensormvc as tm
-from tensormvc import views as _views
 from tensormvc.bases import _anchor, _base, _graph
 from tensormvc.graphs import _knn
-from tensormvc.methods import _anchor_representation as solver
-from tensormvc.methods import _anchor_representation_base as estimator
+from tensormvc.methods import _anchor_representation as anchors
 from tensormvc.methods import _base as methods
-from tensormvc.methods import _frame as frame
-from tensormvc.methods import _self_representation as square_solver
-from tensormvc.methods import _self_representation_base as square_estimator
+from tensormvc.methods import _coordinates as coordinates
+from tensormvc.methods import _self_representation as square
 from tensormvc.methods import _tlrlf4mvc as codes
+from tensormvc.views import _views
 
 STAGES = {
     "views: move, check, order": [(methods, "as_views")],
-    "  hashes": [(_views, "_row_hashes")],
+    "  hashes": [(_views, "row_hashes")],
     "  unit length": [(_views, "unit_rows")],
     "neighbours": [(_knn, "knn_graph")],
     "BKHK": [(_anchor, "bkhk")],
     "graph to anchors": [(_anchor, "anchor_graph")],
-    "spectrum of the anchors": [(_anchor.AGFT, "_set_spectrum")],
+    "spectrum of the anchors": [(_anchor.AGFT, "_settle_spectrum")],
     "eigenvectors of the Laplacian": [(_graph, "_all_eigenpairs")],
     "signs and components": [(_graph, "settle"), (_graph, "_set_component_vectors")],
     "probes": [(_views.Views, "probes")],
-    "first anchors": [(estimator, "principal_anchors")],
-    "singular vectors of the views": [(square_solver, "_singular_coordinates")],
-    "coordinates of the transform": [(square_solver, "frame_of")],
-    "loop: first rounds, without matrices": [(square_solver.SelfRepresentation, "_begin")],
-    "loop: columns": [(square_solver.SelfRepresentation, "_update_columns")],
-    "loop: rows": [(solver, "_update_rows"), (solver, "_finish_rows")],
-    "loop: polar factors": [(solver, "polar_factor")],
+    "first anchors": [(anchors, "principal_anchors")],
+    "singular vectors of the views": [(square, "_singular_coordinates")],
+    "coordinates of the transform": [(square, "coordinates_of")],
+    "loop: first rounds, without matrices": [(square.SelfRepresentation, "_begin")],
+    "loop: columns": [(square.SelfRepresentation, "_update_columns")],
+    "loop: rows": [(anchors, "_update_z_e_y"), (anchors, "_update_w")],
+    "loop: polar factors": [(anchors, "polar_factor")],
     # In the loop, or before and after one in coordinates.
     "transforms": [(_base.SampleModeBasis, "forward"), (_base.SampleModeBasis, "inverse")],
-    "loop: slices": [
-        (frame.RowShrinkage, "__call__"),
-        (frame.SpectralFrame, "shrink"),
-        (frame.GivenFrame, "shrink"),
-    ],
-    "affinity": [(square_solver.SelfRepresentation, "affinity")],
-    "embedding": [(solver.AnchorRepresentation, "embed"), (square_estimator, "spectral_embedding")],
-    "k-means": [(estimator, "kmeans_of_rows"), (codes, "kmeans_of_rows"), (square_estimator, "kmeans")],
+    "loop: slices": [(coordinates.SampleCoordinates, "shrink"), (coordinates._SliceCoordinates, "shrink")],
+    "affinity": [(square.SelfRepresentation, "affinity")],
+    "embedding": [(anchors, "embed"), (square, "spectral_embedding")],
+    "k-means": [(methods, "kmeans_of_rows"), (codes, "kmeans_of_rows"), (square, "kmeans")],
     "kernel features": [(codes, "fit_kernels"), (codes, "ridge_roots")],
-    "coordinates": [(codes, "Compression")],
-    "loop: codes": [(codes.LowFrequencyCodes, "step")],
+    "coordinates": [(codes, "SpanCoordinates")],
+    "loop: codes": [(codes, "round")],
     "labels": [(codes, "best_discrete_labels"), (methods, "tidy_labels")],
 }
 
