@@ -225,7 +225,7 @@ def test_one_cluster_and_one_view(tmp_path):
         "tensormvc cluster x.npz -k 1", "x.npz", tm.datasets.describe(views), views, model, model.labels_, 3725.0
     )
     root = read(run, tmp_path)
-    assert tables(root)["Agreement of each view with the clusters"] == [["0", "100.0%", "—"]]
+    assert tables(root)["Agreement of each view with the clusters"] == [["view 0", "100.0%", "—"]]
     assert "1 h 2 min" in text(root)
 
 

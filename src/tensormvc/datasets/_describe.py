@@ -62,7 +62,7 @@ class ViewDescription:
         for count, thing in zip(counts, things, strict=True):
             if count:
                 parts.append(f"{count:,} {thing}{'s' if count > 1 else ''}")
-        return f"view {self.name}: {', '.join(parts)}"
+        return f"{self.name}: {', '.join(parts)}"
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def describe(views: Any, y: Any = None) -> Description:
     n_samples = common_length(named, y)
     summaries, hashes = [], np.zeros(n_samples, np.int64)
     for number, (name, view) in enumerate(named.items()):
-        summary, view_hashes = _describe_view(str(name), view)
+        summary, view_hashes = _describe_view(f"view {name}" if isinstance(name, int) else str(name), view)
         summaries.append(summary)
         hashes += mix(view_hashes + (number + 1))
     counts, in_order = None, None
