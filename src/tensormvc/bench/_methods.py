@@ -21,10 +21,11 @@ import tensormvc as tm
 
 from ..backend.arrays import is_sparse
 from ..bases import make_basis
+from ..methods import SILENT_PARAMETERS
 from ..penalties import make_penalty
 
 # Parameters that the protocol sets, or that do not change the labels.
-_NOT_IN_PLANS = {"n_clusters", "basis", "view_sizes", "random_state", "verbose", "callback", "keep", "device"}
+_NOT_IN_PLANS = SILENT_PARAMETERS | {"n_clusters", "basis", "random_state", "device"}
 
 
 @dataclass(frozen=True)

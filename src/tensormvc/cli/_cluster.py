@@ -117,7 +117,8 @@ def _result(file: Path, data: Dataset, estimator: Any, chosen: dict[str, Any]) -
     import numpy as np
 
     from .. import MultiViewClustering, __version__, metrics
-    from ..report._cluster_sections import SILENT_PARAMETERS, features_note
+    from ..methods import SILENT_PARAMETERS
+    from ..report._cluster_sections import features_note
 
     return {
         "command": command_line(),

@@ -123,7 +123,7 @@ class Choice:
 
 def _parsed(parameter: str, estimator: Any) -> dict[str, Any]:
     """Return the name and value of ``--param NAME=VALUE``; a value is a Python literal or text."""
-    from ..report._cluster_sections import SILENT_PARAMETERS
+    from ..methods import SILENT_PARAMETERS
 
     name, equals, text = (part.strip() for part in parameter.partition("="))
     known = estimator.get_params()

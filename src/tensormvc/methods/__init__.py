@@ -1,9 +1,9 @@
-"""The methods, one file each, and what a method of your own is made of (`examples/custom_method.py`)."""
+"""The methods, one file each, and the parts of a method of your own (`examples/custom_method.py`)."""
 
 from ._admm import Schedule, Step
 from ._anchor_representation import embed, initial_anchors, polar_factor
 from ._asretr import ASRETR
-from ._base import TensorClusterer
+from ._base import SILENT_PARAMETERS, TensorClusterer
 from ._coordinates import SampleCoordinates
 from ._estmc import ESTMC
 from ._gmc import GMC
@@ -12,4 +12,5 @@ from ._tlspnm import TLSpNM
 from ._tsvdmvc import TSVDMVC
 
 __all__ = ["ASRETR", "ESTMC", "GMC", "TLRLF4MVC", "TSVDMVC", "TLSpNM"]
-__all__ += ["SampleCoordinates", "Schedule", "Step", "TensorClusterer", "embed", "initial_anchors", "polar_factor"]
+__all__ += ["SILENT_PARAMETERS", "SampleCoordinates", "Schedule", "Step", "TensorClusterer"]
+__all__ += ["embed", "initial_anchors", "polar_factor"]

@@ -24,6 +24,8 @@ from ._admm import PenaltySchedule, Step, run_admm
 
 # Up to this many samples the default basis is a full spectrum.
 _FULL_SPECTRUM_UP_TO = 4000
+# Parameters that control how a fit runs, not its result.
+SILENT_PARAMETERS = frozenset({"callback", "keep", "progress", "verbose", "view_sizes"})
 # Starts of k-means on the embedding.
 _RESTARTS = 10
 

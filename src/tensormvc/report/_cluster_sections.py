@@ -16,6 +16,7 @@ import numpy as np
 from .. import methods, metrics, plotting
 from ..auto import MultiViewClustering, suggest_scaling
 from ..bases import ViewFFT
+from ..methods import SILENT_PARAMETERS
 from . import _page as html
 from ._figures import picture
 from ._page import Html, Section
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from ._cluster import ClusterRun
 
 _WORDS = tomllib.loads(files(__package__).joinpath("texts.toml").read_text(encoding="utf-8"))
-# Parameters that control how a fit runs, not its result.
-SILENT_PARAMETERS = frozenset({"callback", "keep", "progress", "verbose", "view_sizes"})
 _N_TYPICAL = 3
 _MOST_CLUSTERS = 200
 # A larger table of classes against clusters would not be readable.
