@@ -43,7 +43,7 @@ STAGES = {
     "singular vectors of the views": [(square, "_singular_coordinates")],
     "coordinates of the transform": [(square, "coordinates_of")],
     "loop: first rounds, without matrices": [(square.SelfRepresentation, "_begin")],
-    "loop: columns": [(square.SelfRepresentation, "_update_columns")],
+    "loop: columns": [(square, "_update_columns")],
     "loop: rows": [(anchors, "_update_z_e_y"), (anchors, "_update_w")],
     "loop: polar factors": [(anchors, "polar_factor")],
     # In the loop, or before and after one in coordinates.

@@ -95,7 +95,7 @@ def test_self_representation(solvers, cls, name, basis, max_iter):
     model = cls(3, basis, lam=0.4, max_iter=max_iter).fit(data(60))
     [solver] = solvers
     # Errors in the coordinates of singular vectors have the same lengths.
-    errors = [share * f for share, f in zip(solver.shares, solver.f, strict=True)]
+    errors = [share * f for share, f in zip(solver.rows.shares, solver.rows.f, strict=True)]
     lengths = row_lengths(errors) if cls is tm.TSVDMVC else sum(row_lengths([error]) for error in errors)
     expected = low_rank_penalty(solver.low_rank, model.basis_, name) + 0.4 * lengths
     # Slices that were shrunk to zero come back from the transform as rounding.

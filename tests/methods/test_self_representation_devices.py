@@ -81,7 +81,7 @@ def test_a_device_with_little_room_takes_blocks(backend, method, name, monkeypat
     monkeypatch.setattr("tensormvc.methods._self_representation._DEVICE_ROOM_BYTES", 50_000)
     monkeypatch.setattr("tensormvc.methods._coordinates._DEVICE_BLOCK_BYTES", 20_000)
     ours, _ = run([backend.array(part) for part in parts], name, method)
-    assert ours._width < 60
+    assert ours.width < 60
     assert relative(backend.numpy(ours.representation), host.representation) < 1e-9
 
 

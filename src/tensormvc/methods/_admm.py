@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 # Rounds at the caps of the penalties without a smaller residual after which single precision can do no better.
 _PATIENCE = 5
@@ -33,17 +33,6 @@ class Record:
     penalties: dict[str, float]
     objective: float | None
     seconds: float
-
-
-class PenaltySchedule(Protocol):
-    """Penalty parameters of the ADMM, and how they grow."""
-
-    @property
-    def values(self) -> dict[str, float]:
-        """The parameters of the next round."""
-
-    def advance(self, residuals: Mapping[str, float]) -> None:
-        """Go to the parameters of the next round."""
 
 
 @dataclass
@@ -94,7 +83,7 @@ class Run:
 
 def run_admm(
     step: Callable[[dict[str, float]], Step],
-    schedule: PenaltySchedule,
+    schedule: Schedule,
     *,
     max_iter: int,
     tol: float,
@@ -109,7 +98,7 @@ def run_admm(
     ----------
     step : function of the penalties
         Does one round and returns a `Step`.
-    schedule : PenaltySchedule
+    schedule : Schedule
         The penalty parameters.
     max_iter : int
         Maximum number of rounds.

@@ -20,7 +20,7 @@ from ..bases import AGFT, ViewFFT, basis_class, make_basis
 from ..graphs import check_sample_graph, permuted_graph
 from ..rows import InMemory, RowArrays, Rows, SampleRandom, kmeans_of_rows, row_work
 from ..views import Views, any_dask, as_views, distributed_views
-from ._admm import PenaltySchedule, Step, run_admm
+from ._admm import Schedule, Step, run_admm
 
 # Up to this many samples the default basis is a full spectrum.
 _FULL_SPECTRUM_UP_TO = 4000
@@ -118,7 +118,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return as_views(views, view_sizes=self.view_sizes).on_host()
 
     def _run(
-        self, step: Callable[[dict[str, float]], Step], schedule: PenaltySchedule, *, single_precision: bool = False
+        self, step: Callable[[dict[str, float]], Step], schedule: Schedule, *, single_precision: bool = False
     ) -> None:
         """Run rounds until convergence and keep their history."""
         run = run_admm(

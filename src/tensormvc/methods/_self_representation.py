@@ -59,8 +59,29 @@ class _Growth:
     of_rho: float
 
 
+@dataclass
+class SelfRepresentationRows:
+    """Row arrays of the loop.
+
+    Attributes
+    ----------
+    z, g, w : arrays of shape (n_rows, m, n)
+        𝒵, its low-rank copy 𝒢, and 𝒲/ρ, their first index in the coordinates of the basis.
+    f : list of arrays (n, r)
+        F_v.
+    shares : array of shape (m, n, 1)
+        Shares of F that are error.
+    """
+
+    z: Array
+    g: Array
+    w: Array
+    f: list[Array]
+    shares: Array
+
+
 class SelfRepresentation:
-    """The problem, the state of the loop, and one round of it; float64, on the device of the views.
+    """The problem and the state of its loop, in float64, on the device of the views.
 
     Parameters
     ----------
@@ -79,12 +100,8 @@ class SelfRepresentation:
     ----------
     roots, samples, vectors : lists of arrays
         For each view Λ^{1/2} (r,), the samples V Λ^{1/2} (n, r), and V in the coordinates of the basis (n_rows, r).
-    z, g, w : arrays of shape (n_rows, m, n)
-        𝒵, its low-rank copy 𝒢, and 𝒲/ρ, their first index in the coordinates of the basis.
-    f : list of arrays (n, r)
-        F_v.
-    shares : array of shape (m, n, 1)
-        Shares of F that are error.
+    rows : SelfRepresentationRows
+        The state of the loop.
     """
 
     def __init__(self, parts: list[Any], basis: Any, penalty: Any, lam: float, *, stacked: bool) -> None:
@@ -103,22 +120,22 @@ class SelfRepresentation:
         self.roots = [root for root, _ in singular]
         self.coordinates = coordinates_of(basis, singular[0][1], m)
         xp = namespace(*self.roots)
-        self._kind = {"dtype": xp.float64, "device": device(self.roots[0])}
+        self.kind = {"dtype": xp.float64, "device": device(self.roots[0])}
         self.samples = [vectors * root for root, vectors in singular]
         self.vectors = [self.coordinates.into(vectors) for _, vectors in singular]
-        self.z, self.g, self.w = (xp.zeros((self.coordinates.n_rows, m, n), **self._kind) for _ in range(3))
-        self.f = [xp.zeros_like(samples) for samples in self.samples]
-        self.shares = xp.zeros((m, n, 1), **self._kind)
+        z, g, w = (xp.zeros((self.coordinates.n_rows, m, n), **self.kind) for _ in range(3))
+        f = [xp.zeros_like(samples) for samples in self.samples]
+        self.rows = SelfRepresentationRows(z, g, w, f, xp.zeros((m, n, 1), **self.kind))
         self._last: tuple[float, float] | None = None
         zeros = [xp.zeros_like(root) for root in self.roots]
         self._prelude: _Prelude | None = _Prelude(self.roots, zeros, zeros, zeros)
-        if is_tensor(self.z):
+        if is_tensor(z):
             n_blocks = -(-n * _Room.bytes_per_column(self) // _DEVICE_ROOM_BYTES)
         else:
             # Even in number, for two threads; of a width that depends on n alone, as then does the rounding.
             n_blocks = 2 * -(-n // (2 * _MOST_COLUMNS))
-        self._width = 8 * -(-n // (8 * n_blocks))
-        self._rooms: dict[int, _Room] = {}
+        self.width = 8 * -(-n // (8 * n_blocks))
+        self.rooms: dict[int, _Room] = {}
 
     def step(self, penalties: dict[str, float]) -> Step:
         """Do one round: without matrices as long as that is possible."""
@@ -131,88 +148,7 @@ class SelfRepresentation:
             if (done := self._begin(self._prelude, growth)) is not None:
                 return done
             self._end_prelude()
-        return self.round(growth)
-
-    def round(self, growth: _Growth) -> Step:
-        """Do one round: the updates of Z, E, Y, G and W in order."""
-        xp, n = namespace(self.z), self.z.shape[2]
-        # For each block of columns, the largest square left over in each view, and the sum of the lengths of E.
-        left_over = xp.zeros((-(-n // self._width), len(self.roots) + 1), **self._kind)
-
-        def work(start: int, stop: int) -> None:
-            # Fresh memory costs more than what is done with it.
-            if start not in self._rooms:
-                self._rooms[start] = _Room(self, self._width)
-            for lo in range(start, stop, self._width):
-                columns = slice(lo, min(lo + self._width, stop))
-                self._update_columns(columns, growth, self._rooms[start], left_over[lo // self._width])
-
-        run_ranges(work, self.samples[0], self._width)
-        # G ← shrink(Z + W/ρ), with threshold 1/ρ; W/ρ ← Z + W/ρ − G
-        penalty = self.coordinates.shrink(self.w, self.penalty, 1 / growth.rho, out=self.g)
-        gaps = xp.zeros((self.z.shape[0], len(self.roots)), **self._kind)
-        block = piece_size(len(self.roots) * n, is_tensor(self.z))
-
-        def finish(start: int, stop: int) -> None:
-            for lo in range(start, stop, block):
-                rows = slice(lo, min(lo + block, stop))
-                self.w[rows] -= self.g[rows]
-                gaps[rows] = _squares(self.z[rows] - self.g[rows])
-
-        run_ranges(finish, self.z, block)
-        misfit = math.sqrt(xp.max(left_over[:, :-1]))
-        gap = math.sqrt(xp.max(xp.sum(gaps, axis=0)))
-        objective = penalty + self.lam * float(xp.sum(left_over[:, -1]))
-        return Step({"reconstruction": misfit, "consensus": gap}, stop=max(misfit, gap), objective=objective)
-
-    def _update_columns(self, columns: slice, growth: _Growth, room: _Room, left_over: Array) -> None:
-        """Update some columns of Z, and F and the shares of their samples; turn W/ρ into Z + W/ρ.
-
-        Writes the largest square left over in each view, and the sum of the lengths of E, to where they are: a device
-        need not wait.
-        """
-        xp, ratio = namespace(left_over), growth.mu / growth.rho
-        width, n = columns.stop - columns.start, self.z.shape[2]
-        for v, (root, vectors) in enumerate(zip(self.roots, self.vectors, strict=True)):
-            target, moved = room.target[:, :width], room.moved[:, :width]
-            old, new, term = (buffer[:width] for buffer in (room.old[v], room.residual[v], room.term[v]))
-            samples, f, share = self.samples[v][columns], self.f[v][columns], self.shares[v, columns]
-            w, z = self.w[:, v, columns], self.z[:, v, columns]
-            # Z_v ← (I + (μ/ρ) K_v)^{-1} [G_v − W_v/ρ + (μ/ρ) X_v (Y_v/μ − E_v + X_v)]
-            w *= 1 / growth.of_rho
-            xp.subtract(self.g[:, v, columns], w, out=target)
-            matmul_into(target.T, vectors, old)
-            weights = 1 / (1 + ratio * root**2)
-            xp.multiply(f, (1 - share) / growth.of_mu - share, out=new)
-            new += samples
-            new *= ratio * root * weights
-            new += xp.multiply(old, weights, out=term)
-            if root.shape[0] == n:
-                matmul_into(vectors, new.T, z)
-            else:
-                # Beside the span of the samples nothing changes.
-                xp.subtract(new, old, out=old)
-                xp.add(target, matmul_into(vectors, old.T, moved), out=z)
-            w += z
-            # F_v ← X_v − X_v Z_v + Y_v/μ; the residual takes the place of the coordinates.
-            new *= root
-            xp.subtract(samples, new, out=new)
-            f *= (1 - share) / growth.of_mu
-            f += new
-            room.lengths[v, :width] = sum_of_squares(f)
-        # E ← max(0, 1 − λ/(μ ‖f‖)) F, sample by sample; Y ← μ (F − E)
-        lengths = room.lengths[:, :width]
-        if self.stacked:
-            lengths[...] = xp.sum(lengths, axis=0)
-        lengths[lengths == 0] = 1
-        lengths = xp.sqrt(lengths)
-        self.shares[:, columns, 0] = raise_to_zero(1 - self.lam / growth.mu / lengths)
-        errors = self.shares[:, columns, 0] * lengths
-        left_over[-1] = xp.sum(errors[:1] if self.stacked else errors)
-        for v, share in enumerate(self.shares[:, columns]):
-            residual = room.residual[v][:width]
-            residual -= xp.multiply(self.f[v][columns], share, out=room.term[v][:width])
-            left_over[v] = xp.max(sum_of_squares(residual))
+        return round(self, self.rows, growth)
 
     def _begin(self, prelude: _Prelude, growth: _Growth) -> Step | None:
         """Do a round in which everything is a function of K_v; None if G or E may not be zero after it."""
@@ -244,19 +180,19 @@ class SelfRepresentation:
             # Where a singular value is 0, so are the functions.
             inverse = 1 / xp.where(root > 0, root, xp.ones_like(root))
             right = self.samples[v].T
-            matmul_into(vectors * (prelude.representations[v] * inverse), right, self.z[:, v])
-            matmul_into(vectors * (prelude.multipliers[v] * inverse), right, self.w[:, v])
-            xp.multiply(self.samples[v], prelude.errors[v], out=self.f[v])
+            matmul_into(vectors * (prelude.representations[v] * inverse), right, self.rows.z[:, v])
+            matmul_into(vectors * (prelude.multipliers[v] * inverse), right, self.rows.w[:, v])
+            xp.multiply(self.samples[v], prelude.errors[v], out=self.rows.f[v])
 
     @property
     def representation(self) -> Array:
         """Z, (n, n, m)."""
-        return self._tensor(self.z)
+        return self._tensor(self.rows.z)
 
     @property
     def low_rank(self) -> Array:
         """G, (n, n, m)."""
-        return self._tensor(self.g)
+        return self._tensor(self.rows.g)
 
     def _tensor(self, rows: Array) -> Array:
         self._end_prelude()
@@ -267,9 +203,95 @@ class SelfRepresentation:
         """Return Σ_v |Z_v| + |Z_v|ᵀ."""
         self._end_prelude()
         total: Any = 0.0
-        for v in range(self.z.shape[1]):
-            total = total + abs(self.coordinates.back(self.z[:, v]))
+        for v in range(self.rows.z.shape[1]):
+            total = total + abs(self.coordinates.back(self.rows.z[:, v]))
         return total + total.T
+
+
+def round(problem: SelfRepresentation, rows: SelfRepresentationRows, growth: _Growth) -> Step:
+    """Do one round: the updates of Z, E, Y, G and W in order."""
+    xp, n = namespace(rows.z), rows.z.shape[2]
+    # For each block of columns, the largest square left over in each view, and the sum of the lengths of E.
+    left_over = xp.zeros((-(-n // problem.width), len(problem.roots) + 1), **problem.kind)
+
+    def work(start: int, stop: int) -> None:
+        # Fresh memory costs more than what is done with it.
+        if start not in problem.rooms:
+            problem.rooms[start] = _Room(problem)
+        for lo in range(start, stop, problem.width):
+            columns = slice(lo, min(lo + problem.width, stop))
+            left_over[lo // problem.width] = _update_columns(problem, rows, columns, growth, problem.rooms[start])
+
+    run_ranges(work, problem.samples[0], problem.width)
+    # G ← shrink(Z + W/ρ), with threshold 1/ρ; W/ρ ← Z + W/ρ − G
+    penalty = problem.coordinates.shrink(rows.w, problem.penalty, 1 / growth.rho, out=rows.g)
+    gaps = xp.zeros((rows.z.shape[0], len(problem.roots)), **problem.kind)
+    block = piece_size(len(problem.roots) * n, is_tensor(rows.z))
+
+    def finish(start: int, stop: int) -> None:
+        for lo in range(start, stop, block):
+            at = slice(lo, min(lo + block, stop))
+            rows.w[at] -= rows.g[at]
+            gaps[at] = _squares(rows.z[at] - rows.g[at])
+
+    run_ranges(finish, rows.z, block)
+    misfit = math.sqrt(xp.max(left_over[:, :-1]))
+    gap = math.sqrt(xp.max(xp.sum(gaps, axis=0)))
+    objective = penalty + problem.lam * float(xp.sum(left_over[:, -1]))
+    return Step({"reconstruction": misfit, "consensus": gap}, stop=max(misfit, gap), objective=objective)
+
+
+def _update_columns(
+    problem: SelfRepresentation, rows: SelfRepresentationRows, columns: slice, growth: _Growth, room: _Room
+) -> Array:
+    """Update some columns of Z, and F and the shares of their samples; turn W/ρ into Z + W/ρ.
+
+    Returns the largest square left over in each view, and the sum of the lengths of E, where they are: a device need
+    not wait.
+    """
+    xp, ratio = namespace(rows.z), growth.mu / growth.rho
+    width, n = columns.stop - columns.start, rows.z.shape[2]
+    for v, (root, vectors) in enumerate(zip(problem.roots, problem.vectors, strict=True)):
+        target, moved = room.target[:, :width], room.moved[:, :width]
+        old, new, term = (buffer[:width] for buffer in (room.old[v], room.residual[v], room.term[v]))
+        samples, f, share = problem.samples[v][columns], rows.f[v][columns], rows.shares[v, columns]
+        w, z = rows.w[:, v, columns], rows.z[:, v, columns]
+        # Z_v ← (I + (μ/ρ) K_v)^{-1} [G_v − W_v/ρ + (μ/ρ) X_v (Y_v/μ − E_v + X_v)]
+        w *= 1 / growth.of_rho
+        xp.subtract(rows.g[:, v, columns], w, out=target)
+        matmul_into(target.T, vectors, old)
+        weights = 1 / (1 + ratio * root**2)
+        xp.multiply(f, (1 - share) / growth.of_mu - share, out=new)
+        new += samples
+        new *= ratio * root * weights
+        new += xp.multiply(old, weights, out=term)
+        if root.shape[0] == n:
+            matmul_into(vectors, new.T, z)
+        else:
+            # Beside the span of the samples nothing changes.
+            xp.subtract(new, old, out=old)
+            xp.add(target, matmul_into(vectors, old.T, moved), out=z)
+        w += z
+        # F_v ← X_v − X_v Z_v + Y_v/μ; the residual takes the place of the coordinates.
+        new *= root
+        xp.subtract(samples, new, out=new)
+        f *= (1 - share) / growth.of_mu
+        f += new
+        room.lengths[v, :width] = sum_of_squares(f)
+    # E ← max(0, 1 − λ/(μ ‖f‖)) F, sample by sample; Y ← μ (F − E)
+    lengths = room.lengths[:, :width]
+    if problem.stacked:
+        lengths[...] = xp.sum(lengths, axis=0)
+    lengths[lengths == 0] = 1
+    lengths = xp.sqrt(lengths)
+    rows.shares[:, columns, 0] = raise_to_zero(1 - problem.lam / growth.mu / lengths)
+    errors = rows.shares[:, columns, 0] * lengths
+    left_over = [xp.sum(errors[:1] if problem.stacked else errors)]
+    for v, share in enumerate(rows.shares[:, columns]):
+        residual = room.residual[v][:width]
+        residual -= xp.multiply(rows.f[v][columns], share, out=room.term[v][:width])
+        left_over.insert(v, xp.max(sum_of_squares(residual)))
+    return xp.stack(left_over)
 
 
 def _squares(tensor: Array) -> Array:
@@ -304,12 +326,13 @@ class _Prelude:
 class _Room:
     """Memory for the update of some columns: most of it for one view after the other, and the residual of each."""
 
-    def __init__(self, problem: SelfRepresentation, width: int) -> None:
+    def __init__(self, problem: SelfRepresentation) -> None:
         rows, ranks = problem.coordinates.n_rows, [root.shape[0] for root in problem.roots]
+        width = problem.width
         xp = namespace(*problem.roots)
 
         def empty(*shape: int) -> Array:
-            return xp.empty(shape, **problem._kind)
+            return xp.empty(shape, **problem.kind)
 
         self.target, self.moved = empty(rows, width), empty(rows, width)
         # One view at a time: they share memory.

@@ -16,7 +16,7 @@ part p of them into −p/2. So B̂ is the mean of the B_v, Y_v is F Fᵀ B_v, an
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -28,7 +28,7 @@ from ..backend.linalg import matmul_into
 from ..penalties import Nuclear
 from ..rows import Draw, InMemory, RowArrays, Rows, SampleRandom, kmeans_of_rows, row_work, waves
 from ..views import Views
-from ._admm import Step
+from ._admm import Schedule, Step
 from ._base import POSITIVE, TensorClusterer
 from ._coordinates import ColumnRows, Coordinates, SampleCoordinates, SpanCoordinates, coefficients_of, is_compressible
 from ._discrete_labels import best_discrete_labels
@@ -46,12 +46,11 @@ _GROWTH = 1.5
 _SLOW = 0.95
 
 
-@dataclass
-class BetaSchedule:
+class BetaSchedule(Schedule):
     """Penalty parameters of which each grows when its own residual falls too slowly.
 
-    From the second round on, a parameter is multiplied by 1.5, up to its cap, if the residual of the same name
-    exceeds 0.95 of what it was a round before.
+    From the second round on, a parameter is multiplied by 1.5, up to its cap, if the residual of the same name exceeds
+    0.95 of what it was a round before.
 
     Parameters
     ----------
@@ -59,20 +58,16 @@ class BetaSchedule:
         Cap of the parameter of the low-frequency copy.
     """
 
-    mu_max: float
-    values: dict[str, float] = field(init=False)
-    caps: dict[str, float] = field(init=False)
-    _last: dict[str, float] = field(init=False, default_factory=dict, repr=False)
-
-    def __post_init__(self) -> None:
-        self.caps = {"consensus": 1e5, "low_rank": 1e5, "low_frequency": self.mu_max}
-        self.values = {"consensus": 1e-3, "low_rank": 1e-3, "low_frequency": min(1e-4, self.mu_max)}
+    def __init__(self, mu_max: float) -> None:
+        values = {"consensus": 1e-3, "low_rank": 1e-3, "low_frequency": min(1e-4, mu_max)}
+        super().__init__(values, {"consensus": 1e5, "low_rank": 1e5, "low_frequency": mu_max}, _GROWTH)
+        self._last: dict[str, float] = {}
 
     def advance(self, residuals: Mapping[str, float]) -> None:
         """Go to the parameters of the next round."""
         for name, value in self.values.items():
             if name in self._last and residuals[name] > _SLOW * self._last[name]:
-                self.values[name] = min(value * _GROWTH, self.caps[name])
+                self.values[name] = min(value * self.factor, self.caps[name])
             self._last[name] = residuals[name]
 
 
