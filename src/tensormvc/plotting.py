@@ -553,8 +553,8 @@ def _sorted_by(labels: ArrayLike, n: int) -> tuple[NDArray[np.intp], NDArray[np.
 
 def _mark_groups(axis: Any, draw: Any, end: float, edges: NDArray[np.intp], names: list[Any], colour: str) -> None:
     """Separate the groups of an image by lines, unless there are too many, and label them if all labels fit."""
-    if len(names) <= _MOST_PARTED:
-        draw(edges[1:-1] - 0.5, -0.5, end, color=colour, lw=0.4)
+    parted = edges[1:-1] if len(names) <= _MOST_PARTED else edges[:0]
+    draw(parted - 0.5, -0.5, end, color=colour, lw=0.4)
     middles = (edges[1:] + edges[:-1] - 1) / 2
     if len(names) == 1 or np.diff(middles).min() * 16 >= edges[-1]:
         axis.set_ticks(middles, [str(name) for name in names])
