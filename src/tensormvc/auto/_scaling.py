@@ -1,12 +1,16 @@
-"""Ways to scale the values of a view before samples are compared, and which of them suit its values."""
+"""Ways to scale the values of a view before samples are compared: fitted to some samples, applied to any."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import TfidfTransformer
-from sklearn.preprocessing import StandardScaler, minmax_scale, normalize
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, eigh
+from sklearn.preprocessing import normalize
 
 from ..backend.arrays import is_sparse
 
@@ -15,30 +19,259 @@ _SPARSE_UP_TO = 0.1
 # With few features, the length of a sample says as much as its direction.
 _FEW_FEATURES = 10
 _MOST_ROWS_FROM_DISK = 10_000
+# Principal components are those of so many samples at most, and whitening keeps so many of them.
+_COMPONENT_SAMPLES = 2500
+_MOST_COMPONENTS = 300
 
 
-NORMALISATIONS: dict[str, Callable[[Any], Any]] = {
-    "none": lambda view: view,
-    "unit": normalize,
-    "centred": lambda view: normalize(view - view.mean(axis=0)),
-    "z-score": lambda view: StandardScaler().fit_transform(view),
-    "z-score-unit": lambda view: normalize(StandardScaler().fit_transform(view)),
-    "range": lambda view: normalize(minmax_scale(view)),
-    "root": lambda view: normalize(np.sqrt(view)),
-    "tf-idf": lambda view: TfidfTransformer(sublinear_tf=True).fit_transform(sp.csr_array(view)),
+@dataclass(frozen=True)
+class Recipe:
+    """The steps of a scaling, in this order.
+
+    Attributes
+    ----------
+    meaning : str
+        The scaling as text, for reports.
+    values : {"", "root", "log-library", "log-ratio", "log-tf"}
+        Function of the values of one sample.
+    shift : {"", "mean", "minimum"}
+        What is subtracted from each feature.
+    divide : {"", "deviation", "range", "document frequency"}
+        What each feature is divided by.
+    components : {"", "whitened", "leading"}
+        Whether principal components replace the features: each divided by the root of its variance plus the mean
+        variance ("whitened"), or as they are ("leading").
+    unit : bool
+        Whether samples are scaled to unit length in the end.
+    """
+
+    meaning: str
+    values: str = ""
+    shift: str = ""
+    divide: str = ""
+    components: str = ""
+    unit: bool = True
+
+    @property
+    def fills(self) -> bool:
+        """Whether a sparse view would not stay sparse."""
+        return bool(self.shift) and not self.components
+
+
+RECIPES = {
+    "none": Recipe("values unchanged", unit=False),
+    "unit": Recipe("samples scaled to unit length"),
+    "centred": Recipe("features centred, then samples scaled to unit length", shift="mean"),
+    "z-score": Recipe(
+        "features standardised to mean 0 and standard deviation 1", shift="mean", divide="deviation", unit=False
+    ),
+    "z-score-unit": Recipe(
+        "features standardised to mean 0 and standard deviation 1, then samples scaled to unit length",
+        shift="mean",
+        divide="deviation",
+    ),
+    "range": Recipe("features scaled to [0, 1], then samples scaled to unit length", shift="minimum", divide="range"),
+    "root": Recipe("square roots of the values, then samples scaled to unit length (as for histograms)", "root"),
+    "tf-idf": Recipe(
+        "tf-idf with logarithmic term frequencies, samples scaled to unit length",
+        "log-tf",
+        divide="document frequency",
+    ),
+    "lsi": Recipe(
+        "tf-idf with logarithmic term frequencies, leading components (LSI), samples scaled to unit length",
+        "log-tf",
+        divide="document frequency",
+        components="leading",
+    ),
+    "log-counts": Recipe(
+        "counts divided by their sum per sample, logarithms, leading principal components (as for transcripts)",
+        "log-library",
+        shift="mean",
+        components="leading",
+        unit=False,
+    ),
+    "log-ratio": Recipe(
+        "centred log-ratio of the counts (as for surface proteins)", "log-ratio", shift="mean", unit=False
+    ),
+    "whitened": Recipe(
+        "whitened principal components, samples scaled to unit length", shift="mean", components="whitened"
+    ),
+    "z-score-whitened": Recipe(
+        "whitened principal components of standardised features, samples scaled to unit length",
+        shift="mean",
+        divide="deviation",
+        components="whitened",
+    ),
+    "root-whitened": Recipe(
+        "whitened principal components of square roots, samples scaled to unit length",
+        "root",
+        shift="mean",
+        components="whitened",
+    ),
 }
-MEANINGS = {
-    "none": "values unchanged",
-    "unit": "samples scaled to unit length",
-    "centred": "features centred, then samples scaled to unit length",
-    "z-score": "features standardised to mean 0 and standard deviation 1",
-    "z-score-unit": "features standardised to mean 0 and standard deviation 1, then samples scaled to unit length",
-    "range": "features scaled to [0, 1], then samples scaled to unit length",
-    "root": "square roots of the values, then samples scaled to unit length (as for histograms)",
-    "tf-idf": "tf-idf with logarithmic term frequencies, samples scaled to unit length",
+
+
+def _log_library(view: Any) -> Any:
+    """Return log(1 + x / mean of the sample's x): a factor of a sample, such as its sequencing depth, is removed."""
+    return _on_values(np.log1p, normalize(view, norm="l1") * view.shape[1])
+
+
+def _log_ratio(view: Any) -> NDArray[np.float64]:
+    logs = np.log1p(view.toarray() if is_sparse(view) else view)
+    return np.asarray(logs - logs.mean(axis=1, keepdims=True))
+
+
+def _on_values(function: Callable[[Any], Any], view: Any) -> Any:
+    """Apply a function with f(0) = 0 to the values of a dense or sparse view."""
+    if not is_sparse(view):
+        return function(view)
+    return sp.csr_array((function(view.data), view.indices, view.indptr), shape=view.shape)
+
+
+VALUES: dict[str, Callable[[Any], Any]] = {
+    "": lambda view: view,
+    "root": lambda view: _on_values(np.sqrt, view),
+    "log-tf": lambda view: _on_values(lambda x: np.where(x > 0, 1 + np.log(np.maximum(x, 1)), 0), view),
+    "log-library": _log_library,
+    "log-ratio": _log_ratio,
 }
-# These shift the features, which would fill a sparse view: it is made dense first.
-_SHIFTING = ("centred", "z-score", "z-score-unit", "range")
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A scaling that was fitted to some samples of a view.
+
+    Attributes
+    ----------
+    name : str
+        Name of its recipe.
+    factor : ndarray of shape (d,) or None
+        Multiplies the features.
+    components : ndarray of shape (d, q) or None
+        Directions that the features are projected on.
+    offset : ndarray of shape (d,) or (q,) or None
+        Subtracted then.
+    size : float
+        All values are divided by it in the end, so that the mean squared length of the fitted samples is 1.
+    """
+
+    name: str
+    factor: NDArray[np.float64] | None
+    components: NDArray[np.float64] | None
+    offset: NDArray[np.float64] | None
+    size: float = 1.0
+
+    def apply(self, view: Any) -> Any:
+        """Scale samples, (n, d), dense or sparse."""
+        recipe = RECIPES[self.name]
+        scaled = VALUES[recipe.values](view)
+        if self.factor is not None:
+            scaled = _times(scaled, self.factor)
+        if self.components is not None:
+            scaled = np.asarray(scaled @ self.components)
+        if self.offset is not None:
+            scaled = (scaled.toarray() if is_sparse(scaled) else scaled) - self.offset
+        return (normalize(scaled) if recipe.unit else scaled) / self.size
+
+
+def fit_scaling(view: Any, name: str) -> Scaling:
+    """Fit a scaling to the samples of a (lean) view.
+
+    Parameters
+    ----------
+    view : ndarray or csr_array of shape (n, d)
+        The samples that have this view, without gaps.
+    name : str
+        One of `RECIPES`.
+
+    Returns
+    -------
+    Scaling
+    """
+    recipe = RECIPES[name]
+    values = VALUES[recipe.values](view)
+    factor = _factor(values, recipe)
+    if factor is not None:
+        values = _times(values, factor)
+    offset = _offset(values, recipe)
+    components = None
+    if recipe.components:
+        components = _components(values, offset, whitened=recipe.components == "whitened")
+        offset = None if offset is None else offset @ components
+    scaling = Scaling(name, factor, components, offset)
+    scaled = scaling.apply(view)
+    size = float(np.sqrt(np.square(scaled.data if is_sparse(scaled) else scaled).sum() / scaled.shape[0]))
+    return Scaling(name, factor, components, offset, size if size > 0 else 1.0)
+
+
+def _times(view: Any, factor: NDArray[np.float64]) -> Any:
+    return sp.csr_array(view.multiply(factor)) if is_sparse(view) else view * factor
+
+
+def _factor(values: Any, recipe: Recipe) -> NDArray[np.float64] | None:
+    """Return what each feature is multiplied by; constant features, whose deviation is 0, stay as they are."""
+    if recipe.divide == "document frequency":
+        present = np.asarray((values != 0).sum(axis=0)).ravel()
+        return np.asarray(1 + np.log((1 + values.shape[0]) / (1 + present)))
+    if recipe.divide == "range":
+        spread = np.asarray(_dense(values.max(axis=0)) - _dense(values.min(axis=0)))
+    elif recipe.divide == "deviation":
+        mean = np.asarray(values.mean(axis=0)).ravel()
+        squares = np.asarray((values.multiply(values) if is_sparse(values) else np.square(values - mean)).mean(axis=0))
+        spread = np.sqrt(np.maximum(squares - mean**2 if is_sparse(values) else squares, 0))
+    else:
+        return None
+    largest = np.asarray(_dense(abs(values).max(axis=0)))
+    # Rounding alone makes the deviation of a constant differ from 0.
+    return np.asarray(1 / np.where(spread > 1e-12 * largest, spread, 1))
+
+
+def _offset(values: Any, recipe: Recipe) -> NDArray[np.float64] | None:
+    if recipe.shift == "mean":
+        return np.asarray(values.mean(axis=0)).ravel()
+    return _dense(values.min(axis=0)) if recipe.shift == "minimum" else None
+
+
+def _dense(row: Any) -> NDArray[np.float64]:
+    return np.asarray(row.toarray() if is_sparse(row) else row).ravel()
+
+
+def _components(values: Any, offset: Any, *, whitened: bool) -> NDArray[np.float64]:
+    """Return the leading principal directions of the first samples, (d, q), divided as `whitened` says.
+
+    They come from the smaller one of the two Gram matrices.
+    """
+    values = values[:_COMPONENT_SAMPLES]
+    n, d = values.shape
+    rank = min(n, d)
+    count = min(rank, _MOST_COMPONENTS)
+    mean = np.zeros(d) if offset is None else offset
+    if d <= n:
+        gram = _dense_product(values.T, values) - n * np.outer(mean, mean)
+    else:
+        product = np.asarray(values @ mean)
+        gram = _dense_product(values, values.T) - product[:, None] - product + mean @ mean
+    variances, vectors = _largest_eigenpairs(gram / n, count)
+    average = max(float(np.trace(gram)) / n / rank, np.finfo(np.float64).tiny)
+    kept = variances > 1e-10 * max(float(variances[-1]), np.finfo(np.float64).tiny)
+    variances, vectors = variances[kept][::-1], vectors[:, kept][:, ::-1]
+    if d > n:
+        vectors = np.asarray(values.T @ vectors - np.outer(mean, vectors.sum(axis=0))) / np.sqrt(n * variances)
+    return np.asarray(vectors / np.sqrt(variances + average) if whitened else vectors)
+
+
+def _largest_eigenpairs(matrix: NDArray[np.float64], count: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the largest eigenvalues, ascending, and their eigenvectors."""
+    try:
+        return eigh(matrix, subset_by_index=(len(matrix) - count, len(matrix) - 1), check_finite=False)
+    except LinAlgError:  # LAPACK's solver for some eigenpairs gives up on some matrices of low rank
+        values, vectors = np.linalg.eigh(matrix)
+        return values[-count:], vectors[:, -count:]
+
+
+def _dense_product(left: Any, right: Any) -> NDArray[np.float64]:
+    product = left @ right
+    return np.asarray(product.toarray() if is_sparse(product) else product)
 
 
 def lean(view: Any) -> Any:
@@ -49,23 +282,25 @@ def lean(view: Any) -> Any:
     return sp.csr_array(view) if np.count_nonzero(view) < _SPARSE_UP_TO * view.size else view
 
 
-def suitable_normalisations(view: Any) -> list[str]:
+def suitable_scalings(view: Any) -> list[str]:
     """Return the names of the scalings that make sense for the values of a (lean) view.
 
-    Sparse views are not centred, square roots need non-negative values, and tf-idf needs sparse counts.
+    Sparse views are not centred, square roots need non-negative values, and tf-idf and logarithms need counts.
     """
     values = view.data if is_sparse(view) else view
-    names = ["none", "unit"] if is_sparse(view) else ["none", "unit", *_SHIFTING]
+    names = [name for name, recipe in RECIPES.items() if not recipe.values and not (is_sparse(view) and recipe.fills)]
     if values.size and values.min() >= 0:
-        names.append("root")
-        if is_sparse(view) and np.array_equal(values, np.rint(values)):
-            names.append("tf-idf")
+        names += ["root", "root-whitened"]
+        if np.array_equal(values, np.rint(values)):
+            names += ["log-counts", "log-ratio"]
+            if is_sparse(view):
+                names += ["tf-idf", "lsi"]
     return names
 
 
-def usual_normalisation(view: Any) -> str:
+def usual_scaling(view: Any) -> str:
     """Return the scaling that is usual for the values of a (lean) view, where no other view can be compared."""
-    if "tf-idf" in suitable_normalisations(view):
+    if "tf-idf" in suitable_scalings(view):
         return "tf-idf"
     if is_sparse(view):
         return "unit"
@@ -93,15 +328,5 @@ def suggest_scaling(view: Any) -> tuple[str, str]:
     """
     if getattr(view, "on_disk", False):
         view = view[np.unique(np.linspace(0, view.shape[0] - 1, _MOST_ROWS_FROM_DISK).astype(int))]
-    name = usual_normalisation(lean(view))
-    return name, MEANINGS[name]
-
-
-def normalised(view: Any, name: str) -> Any:
-    """Return a (lean) view scaled as named, then as a whole to a mean squared sample length of 1."""
-    if name in _SHIFTING and is_sparse(view):
-        view = view.toarray()
-    scaled = NORMALISATIONS[name](view)
-    values = scaled.data if is_sparse(scaled) else scaled
-    size = float(np.sqrt(np.square(values).sum() / scaled.shape[0]))
-    return scaled / size if size > 0 else scaled
+    name = usual_scaling(lean(view))
+    return name, RECIPES[name].meaning

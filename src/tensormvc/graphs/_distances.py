@@ -39,9 +39,19 @@ class DistanceBlocks:
         The points yⱼ, in float64; by default the samples themselves.
     scale : float, optional
         Squared length that ties are judged by; by default that of the longest sample or point.
+    shares : ndarray of shape (n, n_parts), optional
+        Share of each part in the distances, 0 where a sample lacks it, where the samples are compared with each other.
+        Two samples are then compared in the parts that both have, and their distance is divided by the total share of
+        these; without any it is infinite.
     """
 
-    def __init__(self, parts: list[Any], others: list[Any] | None = None, scale: float | None = None) -> None:
+    def __init__(
+        self,
+        parts: list[Any],
+        others: list[Any] | None = None,
+        scale: float | None = None,
+        shares: NDArray[np.float64] | None = None,
+    ) -> None:
         # Samples that are compared with other points may be on disk, and are converted block by block.
         self.parts = [in_double(part) for part in parts] if others is None else parts
         self.others = self.parts if others is None else others
@@ -49,6 +59,9 @@ class DistanceBlocks:
         self.other_squares = self.squares if others is None else _squared_lengths(self.others)
         largest = max(float(self.squares.max()), float(self.other_squares.max()), np.finfo(np.float64).tiny)
         self.scale = largest if scale is None else scale
+        self.shares = shares
+        if shares is not None:
+            self.squares_of_parts = np.column_stack([_squared_lengths([part]) for part in self.parts])
         room = _DEVICE_BLOCK_BYTES if is_tensor(self.squares) else _BLOCK_BYTES
         widest = max(len(self.other_squares), *(part.shape[1] for part in parts))
         self.rows_at_once = max(1, room // (8 * widest))
@@ -59,8 +72,16 @@ class DistanceBlocks:
         for mine, other in zip(self.parts[1:], self.others[1:], strict=True):
             distances += _product(in_double(mine[start:stop]), other)
         distances *= -2
-        distances += self.squares[start:stop, None]
-        distances += self.other_squares
+        if self.shares is not None:
+            present = (self.shares > 0).astype(np.float64)
+            distances += self.squares_of_parts[start:stop] @ present.T
+            distances += present[start:stop] @ self.squares_of_parts.T
+            common = self.shares[start:stop] @ present.T
+            distances[common == 0] = np.inf
+            distances /= np.where(common > 0, common, 1)
+        else:
+            distances += self.squares[start:stop, None]
+            distances += self.other_squares
         return raise_to_zero(distances)
 
     def collect(self, select: Callable[[Array, int], tuple[NDArray[Any], ...]]) -> list[NDArray[Any]]:

@@ -61,11 +61,14 @@ class Neighbours:
         margin = tie_margin(kth, self.scale)
         tied = self.squares <= np.repeat(kth + margin, counts)
         nearer = self.squares < np.repeat(kth - margin, counts)
-        with_ties = _ties_are_kept(np.add.reduceat(tied, first), np.add.reduceat(nearer, first), n_neighbors)
+        with_ties = _ties_are_kept(self._sums(tied), self._sums(nearer), n_neighbors)
         kept = np.where(np.repeat(with_ties, counts), tied, nearer)
-        ends = np.cumsum(kept)[self.starts[1:] - 1]
-        starts = np.concatenate([[0], ends])
+        starts = np.concatenate([[0], np.cumsum(self._sums(kept))]).astype(np.intp)
         return replace(self, starts=starts, indices=self.indices[kept], squares=self.squares[kept])
+
+    def _sums(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the sum over the neighbours of every sample, 0 for one without neighbours."""
+        return np.asarray(self.graph(values.astype(np.float64)) @ np.ones(self.n_candidates))
 
     def graph(self, weights: NDArray[np.float64] | None = None) -> sp.csr_array:
         """Return the directed graph from each sample to its neighbours, with weight 1 by default."""
@@ -87,13 +90,14 @@ class Neighbours:
         first, counts = self.starts[:-1], np.diff(self.starts)
         tiny, huge = np.finfo(np.float64).tiny, np.finfo(np.float64).max
         distances = np.sqrt(self.squares)
-        beyond = distances - np.repeat(distances[first], counts)
-        mean = np.add.reduceat(distances, first) / counts
+        nearest = distances[np.minimum(first, len(distances) - 1)]
+        beyond = distances - np.repeat(nearest, counts)
+        mean = self._sums(distances) / np.maximum(counts, 1)
         target = np.log2(np.maximum(counts, 2))
         low, high = np.zeros(len(counts)), np.full(len(counts), np.inf)
-        width = np.maximum(np.add.reduceat(beyond, first) / counts, tiny)
+        width = np.maximum(self._sums(beyond) / np.maximum(counts, 1), tiny)
         for _ in range(_BANDWIDTH_STEPS):
-            total = np.add.reduceat(np.exp(-beyond / np.repeat(width, counts)), first)
+            total = self._sums(np.exp(-beyond / np.repeat(width, counts)))
             wide = total > target
             high, low = np.where(wide, width, high), np.where(wide, low, width)
             width = np.clip(np.where(np.isinf(high), 2 * width, (low + high) / 2), tiny, huge / 4)
@@ -107,7 +111,12 @@ def _ties_are_kept(tied: NDArray[Any], nearer: NDArray[Any], n_neighbors: int) -
     return np.asarray((tied <= 2 * n_neighbors) | (nearer == 0))
 
 
-def find_neighbours(parts: list[Any], n_neighbors: int, others: list[Any] | None = None) -> Neighbours:
+def find_neighbours(
+    parts: list[Any],
+    n_neighbors: int,
+    others: list[Any] | None = None,
+    shares: NDArray[np.float64] | None = None,
+) -> Neighbours:
     """Return the nearest neighbours of every sample.
 
     For dense samples, scikit-learn's compiled search finds the 2k + 1 nearest: enough to tell whether those tied with
@@ -122,6 +131,8 @@ def find_neighbours(parts: list[Any], n_neighbors: int, others: list[Any] | None
         k, at most the number of candidates.
     others : list of arrays (n_candidates, d_v), optional
         The candidates; by default the samples themselves, of which none is its own neighbour.
+    shares : ndarray of shape (n, n_parts), optional
+        As in `DistanceBlocks`, for samples that lack some of the parts.
 
     Returns
     -------
@@ -133,7 +144,7 @@ def find_neighbours(parts: list[Any], n_neighbors: int, others: list[Any] | None
     links = partial(_links, n_neighbors=n_neighbors, scale=scale, skip_self=others is None)
     undecided = np.arange(n)
     found: list[_Links] = []
-    if not any(map(is_sparse, parts)):
+    if shares is None and not any(map(is_sparse, parts)):
         count = min(2 * n_neighbors + 2, n_candidates)
         rows, indices, squares = links(undecided, *_compiled_search(np.hstack(parts), np.hstack(candidates), count))
         # A longer list holds ties without a nearer neighbour, of which there may be more.
@@ -141,7 +152,9 @@ def find_neighbours(parts: list[Any], n_neighbors: int, others: list[Any] | None
         complete = ~longer[rows]
         found.append((rows[complete], indices[complete], squares[complete]))
         undecided = np.flatnonzero(longer)
-    if len(undecided):
+    if shares is not None:
+        found += _search_rows(DistanceBlocks(parts, scale=scale, shares=shares), undecided, links)
+    elif len(undecided):
         found += _search_rows(DistanceBlocks([part[undecided] for part in parts], candidates, scale), undecided, links)
     rows, indices, squares = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
     order = np.lexsort((indices, squares, rows))
@@ -185,5 +198,5 @@ def _links(samples: Any, squares: Any, candidates: Any, n_neighbors: int, scale:
     margin = tie_margin(kth, scale)
     tied, nearer = squares <= kth + margin, squares < kth - margin
     with_ties = _ties_are_kept(tied.sum(axis=1), nearer.sum(axis=1), n_neighbors)
-    kept = np.where(with_ties[:, None], tied, nearer)
+    kept = np.where(with_ties[:, None], tied, nearer) & np.isfinite(squares)
     return samples[np.nonzero(kept)[0]], candidates[kept], squares[kept]

@@ -1,0 +1,285 @@
+"""Ways to look at all views: which scalings belong together, and how much each view counts.
+
+Views describe the same samples: neighbours in one view that are neighbours in another one are hardly an accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..backend.arrays import is_sparse
+from ..graphs._fuzzy import find_neighbours
+from ..views import Views
+from ..views._order import unit_rows
+from ._evidence import NEIGHBOURS, Evidence, spread
+from ._scaling import RECIPES, Scaling, fit_scaling, lean, suitable_scalings, usual_scaling
+
+# Number of samples that scalings are compared on.
+_COMPARED_SAMPLES = 1500
+# A view that agrees with no other one keeps this share of the largest weight.
+_LEAST_WEIGHT = 0.02
+# Below this share of common neighbours beyond chance, views count as unrelated.
+_UNRELATED = 0.01
+# Candidates for the view-by-view choice, and scalings that are applied to all views alike. Where values do not allow
+# one, the next one is taken, and the one chosen view by view at last.
+_PLAIN = ("none", "unit", "centred", "z-score", "z-score-unit", "range", "root", "tf-idf")
+_COMMON = {
+    "whitened": ("whitened",),
+    "standardised and whitened": ("z-score-whitened",),
+    "roots, whitened": ("root-whitened", "z-score-whitened"),
+    "counts": ("log-ratio", "log-counts"),
+    "latent semantics": ("lsi",),
+}
+
+
+@dataclass(frozen=True)
+class ChosenScaling:
+    """How one view is scaled in the way of looking that counts most, and why.
+
+    Attributes
+    ----------
+    view : str
+        Name of the view.
+    name : str
+        Name of the scaling, as a value of `normalisation`.
+    shared : float or None
+        Share of its nearest neighbours that are neighbours in the other views, too, beyond chance; None if there is no
+        other view.
+    n_missing : int
+        Number of samples that lack the view.
+    """
+
+    view: str
+    name: str
+    shared: float | None
+    n_missing: int
+
+    @property
+    def meaning(self) -> str:
+        """The scaling as text."""
+        return RECIPES[self.name].meaning
+
+
+@dataclass(frozen=True)
+class _Option:
+    """A view in one scaling: its number, the fitted scaling, the scaled samples, and which samples have it."""
+
+    view: int
+    scaling: Scaling
+    part: Any
+    rows: NDArray[np.intp]
+
+    def links(self, n_samples: int, columns: Any = slice(None)) -> sp.csr_array:
+        """Return the graph from each of the first samples to its nearest neighbours among them."""
+        rows = self.rows[self.rows < n_samples]
+        if len(rows) < 2:
+            return sp.csr_array((n_samples, n_samples))
+        k = min(NEIGHBOURS[0], len(rows) - 1)
+        return spread(find_neighbours([self.part[rows][:, columns]], k).graph(), rows, n_samples)
+
+
+class Options:
+    """The views in all scalings that are considered; each is fitted once, when it is needed.
+
+    Parameters
+    ----------
+    views : Views
+        Unscaled views in NumPy or CSR arrays; rows of missing samples are zero.
+    normalisation : str, sequence or mapping
+        As in `MultiViewClustering`.
+    """
+
+    def __init__(self, views: Views, normalisation: Any) -> None:
+        self.views = views
+        self.arrays = [lean(array) for array in views.arrays]
+        self.requested = _requested(normalisation, views)
+        self.rows = [np.flatnonzero(~missing) for missing in views.missing.T]
+        self.suitable = [
+            suitable_scalings(array[rows]) if name == "auto" else [name]
+            for array, rows, name in zip(self.arrays, self.rows, self.requested, strict=True)
+        ]
+        self._fitted: dict[tuple[int, str], _Option] = {}
+
+    def __getitem__(self, key: tuple[int, str]) -> _Option:
+        if key not in self._fitted:
+            v, name = key
+            array, rows = self.arrays[v], self.rows[v]
+            scaling = fit_scaling(array[rows], name)
+            self._fitted[key] = _Option(v, scaling, scaled_rows(scaling, array, rows), rows)
+        return self._fitted[key]
+
+    @cached_property
+    def working_views(self) -> Views:
+        """The unscaled samples at unit length, in working order, which counts as the order given."""
+        arrays = tuple(unit_rows(array, None) for array in self.arrays)
+        order = np.arange(self.views.n_samples)
+        return replace(self.views, arrays=arrays, order=order, sample_ids=None, as_given=(None,) * len(arrays))
+
+
+def scaled_rows(scaling: Scaling, view: Any, rows: NDArray[np.intp]) -> Any:
+    """Return a view scaled, with zeros for samples other than the `rows`."""
+    if len(rows) == view.shape[0]:
+        return scaling.apply(view)
+    scaled = scaling.apply(view[rows])
+    entries = np.ones(len(rows)), (rows, np.arange(len(rows)))
+    whole = sp.csr_array(entries, shape=(view.shape[0], len(rows))) @ scaled
+    return sp.csr_array(whole) if is_sparse(scaled) else np.asarray(whole)
+
+
+def gather_looks(views: Views, normalisation: Any = "auto", view_weights: Any = "auto") -> list[Evidence]:
+    """Return the ways to look at the views: first the one chosen view by view, then common scalings.
+
+    Parameters
+    ----------
+    views : Views
+        Unscaled views in NumPy or CSR arrays; rows of missing samples are zero.
+    normalisation : str, sequence or mapping, default="auto"
+        As in `MultiViewClustering`.
+    view_weights : "auto", sequence or mapping, default="auto"
+        As in `MultiViewClustering`.
+
+    Returns
+    -------
+    list of Evidence
+    """
+    options = Options(views, normalisation)
+    first = _view_by_view(options)
+    chosen = {"chosen view by view": first}
+    for look, names in _COMMON.items():
+        chosen[look] = [
+            next((name for name in names if name in suitable), fallback)
+            for suitable, fallback in zip(options.suitable, first, strict=True)
+        ]
+    asked = _asked_weights(view_weights, views)
+    looks: dict[tuple[str, ...], Evidence] = {}
+    for look, scalings in chosen.items():
+        if tuple(scalings) not in looks:
+            looks[tuple(scalings)] = _evidence(look, options, scalings, asked)
+    return list(looks.values())
+
+
+def gather_evidence(views: Views, normalisation: Any = "auto") -> Evidence:
+    """Return the way to look at the views that is chosen view by view."""
+    options = Options(views, normalisation)
+    return _evidence("chosen view by view", options, _view_by_view(options), [None] * views.n_views)
+
+
+def _view_by_view(options: Options) -> list[str]:
+    """Return the scaling of each view whose neighbours agree best with those of the other views."""
+    m, n = options.views.n_views, min(options.views.n_samples, _COMPARED_SAMPLES)
+    plain = [[name for name in names if name in _PLAIN] or names for names in options.suitable]
+    if m == 1 or n <= 2:
+        pairs = zip(options.arrays, plain, strict=True)
+        return [names[0] if len(names) == 1 else usual_scaling(array) for array, names in pairs]
+    tried = [(v, name) for v in range(m) for name in plain[v]]
+    view_of = np.array([v for v, _ in tried])
+    shared = _shared_links([options[key].links(n) for key in tried], view_of, options.views.missing[:n])
+    # First compared with all scalings of the other views, then with the chosen ones.
+    compared = np.arange(len(tried))
+    for _ in range(2):
+        by_view = np.column_stack([shared[:, compared[view_of[compared] == v]].mean(axis=1) for v in range(m)])
+        agreement = np.mean(by_view, axis=1, where=view_of[:, None] != np.arange(m))
+        best = [int(np.argmax(np.where(view_of == v, agreement, -np.inf))) for v in range(m)]
+        compared = np.array(best)
+    return [tried[i][1] for i in best]
+
+
+def _evidence(look: str, options: Options, names: list[str], asked: list[float | None]) -> Evidence:
+    """Return the views in these scalings, each weighted by how well its neighbours agree with those of the others."""
+    views = options.views
+    m, n = views.n_views, min(views.n_samples, _COMPARED_SAMPLES)
+    chosen = [options[v, name] for v, name in enumerate(names)]
+    shared: list[float | None] = [None] * m
+    weights = np.ones(m)
+    related = True
+    if m > 1:
+        links = _shared_links([option.links(n) for option in chosen], np.arange(m), views.missing[:n])
+        agreement = np.mean(links, axis=1, where=~np.eye(m, dtype=bool))
+        shared = agreement.tolist()
+        related = bool(agreement.max() > _UNRELATED)
+        weights = agreement if related else np.array([_reliability(option, n) for option in chosen])
+    weights = np.maximum(weights, max(_LEAST_WEIGHT * weights.max(), np.finfo(np.float64).tiny))
+    weights /= weights.mean()
+    weights = np.array([used if number is None else number for used, number in zip(weights, asked, strict=True)])
+    counts = views.missing.sum(axis=0).tolist()
+    return Evidence(
+        name=look,
+        views=options.working_views,
+        scalings=[option.scaling for option in chosen],
+        parts=[option.part for option in chosen],
+        weights=weights / weights.mean(),
+        choices=list(map(ChosenScaling, views.names, names, shared, counts)),
+        related=related,
+    )
+
+
+def _shared_links(
+    links: list[sp.csr_array], view_of: NDArray[np.intp], missing: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Return the share of neighbours that each two graphs have in common, beyond chance, on samples in both views."""
+    n = len(missing)
+    present = (~missing).astype(np.float64)
+    flat = sp.vstack([graph.reshape((1, n * n)) for graph in links], format="csr")
+    common = (flat @ flat.T).toarray()
+    # Links of each graph among the samples that have the view of another one.
+    counts = np.array([np.einsum("iv,iv->v", present, graph @ present) for graph in links])[:, view_of]
+    sizes = np.sqrt(counts * counts.T)
+    both = (present.T @ present)[np.ix_(view_of, view_of)]
+    chance = sizes / np.maximum(both * (both - 1), 1)
+    return np.asarray(np.divide(common, sizes, out=chance.copy(), where=sizes > 0) - chance)
+
+
+def _reliability(option: _Option, n_samples: int) -> float:
+    """Return the share of neighbours that two halves of the features have in common, beyond chance.
+
+    It tells structure from noise where no other view confirms it.
+    """
+    width = option.part.shape[1]
+    halves = np.random.default_rng(20260101).permutation(width) < width // 2
+    if width < 2:
+        return float(option.part[option.rows].std() > 0)
+    graphs = [option.links(n_samples, np.flatnonzero(half)) for half in (halves, ~halves)]
+    missing = np.ones((n_samples, 1), dtype=bool)
+    missing[option.rows[option.rows < n_samples]] = False
+    return max(0.0, float(_shared_links(graphs, np.zeros(2, dtype=np.intp), missing)[0, 1]))
+
+
+def _requested(normalisation: Any, views: Views) -> list[str]:
+    """Return the scaling requested for each view, in working order."""
+    requested = _by_view("normalisation", normalisation, views)
+    if unknown := [name for name in requested if name not in ("auto", *RECIPES)]:
+        raise ValueError(f"unknown normalisation {unknown[0]!r}; choose from auto, {', '.join(RECIPES)}")
+    return requested
+
+
+def _asked_weights(view_weights: Any, views: Views) -> list[float | None]:
+    """Return the weight asked for each view, in working order; None to let the data decide."""
+    asked = [None if weight == "auto" else weight for weight in _by_view("view_weights", view_weights, views)]
+    numbers = [weight for weight in asked if weight is not None]
+    valid = [isinstance(number, int | float | np.number) and 0 <= number < np.inf for number in numbers]
+    if not all(valid):
+        wrong = numbers[valid.index(False)]
+        raise ValueError(f"view_weights has {wrong!r}: a weight is 'auto' or a finite number that is not negative")
+    if len(numbers) == views.n_views and not any(numbers):
+        raise ValueError("view_weights are all 0: at least one view must count")
+    return asked
+
+
+def _by_view(parameter: str, value: Any, views: Views) -> list[Any]:
+    """Return the value of a parameter for each view, in working order: "auto" where it is left open."""
+    if isinstance(value, str):
+        return [value] * views.n_views
+    if isinstance(value, Mapping):
+        if unknown := sorted(set(value) - set(views.names)):
+            raise ValueError(f"{parameter} has no view named {unknown[0]!r}; the views are {', '.join(views.names)}")
+        return [value.get(name, "auto") for name in views.names]
+    if isinstance(value, Sequence | np.ndarray) and len(value) == views.n_views:
+        return [value[v] for v in views.view_order]
+    raise ValueError(f"{parameter}={value!r}: pass one value, or one for each of the {views.n_views} views")
