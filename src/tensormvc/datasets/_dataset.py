@@ -8,10 +8,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..views import Join
 from ._errors import DataError
 
 Samples = Literal["rows", "columns"]
-Join = Literal["inner", "outer"]
 Labels = str | Literal[False] | None
 Codes = NDArray[np.intp]
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from .._files import StrPath
 from ..backend.scratch import LAZY_BYTES
-from ._dataset import Dataset, Join, Labels, Request, Samples, by_name
+from ..views import Join
+from ._dataset import Dataset, Labels, Request, Samples, by_name
 from ._errors import Budget, DataError, LayoutError, MissingDataError, reading, refuse_if
 from ._layout import choose
 from .readers._anndata import read_h5ad, read_h5mu
