@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..backend.arrays import is_array, is_sparse
 from ..backend.checks import plain_array
 from ._join import join_ids, take_rows
-from ._tables import Table, as_table, is_frame, is_table
+from ._tables import Categories, Table, as_table
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Collected:
         Which samples a table lacks, where tables were joined: they are zero rows of its matrix.
     feature_names : list of arrays of str, or None
         Names of the columns, where the input has some.
+    categories : list of mappings
+        Categories of the columns of each table that were encoded.
     sample_ids : ndarray or None
         Index of the samples, where the input has one.
     """
@@ -36,11 +38,18 @@ class Collected:
     names: list[str]
     absent: list[NDArray[np.bool_] | None]
     feature_names: list[NDArray[np.str_] | None]
+    categories: list[Categories]
     sample_ids: NDArray[Any] | None = None
 
 
-def collect(views: Any, view_sizes: Sequence[int] | None, *, join: bool = False) -> Collected:
-    """Return the parts of the input, aligned; with `join`, samples that a table lacks are absent, not an error."""
+def collect(
+    views: Any,
+    view_sizes: Sequence[int] | None,
+    *,
+    lenient: bool = False,
+    categories: Mapping[str, Categories] | None = None,
+) -> Collected:
+    """Return the parts of the input, aligned; `lenient` and `categories` are those of `as_views`."""
     order = None
     if hasattr(views, "mod") and hasattr(views, "obs_names"):  # a MuData object
         order, views = np.asarray(views.obs_names), dict(views.mod)
@@ -64,8 +73,11 @@ def collect(views: Any, view_sizes: Sequence[int] | None, *, join: bool = False)
         raise ValueError("view_sizes goes with a single 2-D array; these are separate views already")
     if not parts:
         raise ValueError("no views: expected at least one array of shape (n_samples, n_features)")
-    tables = [as_table(part, name) if is_table(part) else part for part, name in zip(parts, names, strict=True)]
-    return _align(tables, names, order, join)
+    for v, (part, name) in enumerate(zip(parts, names, strict=True)):
+        if _is_table(part):
+            known = None if categories is None else categories.get(name, {})
+            parts[v] = as_table(part, name, encode=lenient, categories=known)
+    return _align(parts, names, order, lenient)
 
 
 def is_lazy(part: Any) -> bool:
@@ -85,7 +97,16 @@ def any_dask(views: Any) -> bool:
 
 
 def _is_matrix(obj: Any) -> bool:
-    return is_array(obj) or is_sparse(obj) or is_table(obj) or (hasattr(obj, "shape") and hasattr(obj, "dtype"))
+    return is_array(obj) or is_sparse(obj) or _is_table(obj) or (hasattr(obj, "shape") and hasattr(obj, "dtype"))
+
+
+def _is_table(obj: Any) -> bool:
+    """Whether the object is a DataFrame or an AnnData object."""
+    return _is_frame(obj) or (hasattr(obj, "obs_names") and hasattr(obj, "var_names"))
+
+
+def _is_frame(obj: Any) -> bool:
+    return hasattr(obj, "index") and hasattr(obj, "iloc") and hasattr(obj, "columns")
 
 
 def _split_columns(matrix: Any, view_sizes: Sequence[int] | None) -> list[Any]:
@@ -100,7 +121,7 @@ def _split_columns(matrix: Any, view_sizes: Sequence[int] | None) -> list[Any]:
         )
     stops = np.cumsum(view_sizes)
     starts = [0, *stops[:-1]]
-    if is_frame(matrix):
+    if _is_frame(matrix):
         return [matrix.iloc[:, a:b] for a, b in zip(starts, stops, strict=True)]
     return [matrix[:, a:b] for a, b in zip(starts, stops, strict=True)]
 
@@ -110,8 +131,9 @@ def _align(parts: list[Any], names: list[str], order: NDArray[Any] | None, join:
     tables = [part for part in parts if isinstance(part, Table)]
     matrices = [part.values if isinstance(part, Table) else part for part in parts]
     feature_names = [part.columns if isinstance(part, Table) else None for part in parts]
+    categories = [part.categories if isinstance(part, Table) else {} for part in parts]
     if not tables:
-        return Collected(matrices, names, [None] * len(parts), feature_names)
+        return Collected(matrices, names, [None] * len(parts), feature_names, categories)
     ids = tables[0].index
     rows: list[Any] = [None] * len(parts)
     if any(not np.array_equal(table.index, ids) for table in tables):
@@ -127,7 +149,7 @@ def _align(parts: list[Any], names: list[str], order: NDArray[Any] | None, join:
         rows = [into_order if picked is None else picked[into_order] for picked in rows]
     absent = [None if picked is None or picked.min() >= 0 else picked < 0 for picked in rows]
     matrices = [take_rows(matrix, picked, 0) for matrix, picked in zip(matrices, rows, strict=True)]
-    return Collected(matrices, names, absent, feature_names, ids)
+    return Collected(matrices, names, absent, feature_names, categories, ids)
 
 
 def _joined(tables: list[Table], names: list[str], join: bool) -> tuple[NDArray[Any], list[Any]]:

@@ -170,6 +170,7 @@ def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> Distribut
         as_given=(None,) * len(parts),
         feature_names=(None,) * len(parts),
         n_gaps=(0,) * len(parts),
+        categories=({},) * len(parts),
         rows_on_dask=OnDask(client, where, arranged, ("views", "keys", "origin")),
         feature_counts=tuple(widths),
         is_single=all(dtype == np.float32 for dtype in dtypes),

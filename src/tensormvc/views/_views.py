@@ -7,7 +7,7 @@ size depends on the number of samples alone. The order of the views carries none
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from ._check import check_view, floating
 from ._collect import check_lengths, collect, is_lazy
 from ._disk import check_on_disk, rows_on_disk
 from ._order import MISSING_HASH, content_of, keys_of, mixed, order_of_views, ordered_rows, row_hashes, unit_rows
+from ._tables import Categories
 
 # Frequency of the cosines in `Views.probes`, for samples at unit length.
 _PROBE_FREQUENCY = 3.0
@@ -68,6 +69,8 @@ class Views:
         Names of the columns of each view, where the input had some.
     n_gaps : tuple of int
         Number of NaN in each view, which only a lenient `as_views` allows; missing rows do not count.
+    categories : tuple of mappings
+        For each view, the categories of its categorical columns, which only a lenient `as_views` encodes.
     """
 
     arrays: tuple[Any, ...]
@@ -81,6 +84,7 @@ class Views:
     on_disk: bool = False
     feature_names: tuple[NDArray[np.str_] | None, ...] = ()
     n_gaps: tuple[int, ...] = ()
+    categories: tuple[Categories, ...] = ()
 
     @property
     def n_samples(self) -> int:
@@ -241,6 +245,7 @@ def as_views(
     device: Any = None,
     keep_on_disk: bool = False,
     lenient: bool = False,
+    categories: Mapping[str, Categories] | None = None,
 ) -> Views:
     """Make `Views` from any form of input.
 
@@ -267,7 +272,11 @@ def as_views(
         they are read in blocks, twice, into temporary files.
     lenient : bool, default=False
         Whether to take data as they are measured, with `unit=False`: single values may be NaN, and stay so; tables and
-        modalities may have different samples, and are joined on their index, with missing rows for absent samples.
+        modalities may have different samples, and are joined on their index, with missing rows for absent samples;
+        categorical columns of DataFrames become one column of zeros and ones per category (`encode_table`).
+    categories : mapping of str to mapping, optional
+        Categories of the columns of tables by the name of the view, as in the `Views` that a model was fitted to; by
+        default, those that occur.
 
     Returns
     -------
@@ -275,7 +284,7 @@ def as_views(
     """
     if isinstance(views, Views):
         return views
-    collected = collect(views, view_sizes, join=lenient)
+    collected = collect(views, view_sizes, lenient=lenient, categories=categories)
     parts, names = collected.parts, collected.names
     if device is not None:
         device = torch_device(device)
@@ -323,6 +332,7 @@ def as_views(
         on_disk=any(lazy),
         feature_names=tuple(collected.feature_names[v] for v in view_order),
         n_gaps=tuple(checked[v].n_gaps for v in view_order),
+        categories=tuple(collected.categories[v] for v in view_order),
     )
 
 
