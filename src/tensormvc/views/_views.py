@@ -19,7 +19,7 @@ from ..backend.arrays import Array, in_double, is_single, is_sparse, is_tensor, 
 from ..backend.scratch import LAZY_BYTES
 from ..rows import InMemory, OnDisk, RowArrays, Rows, row_work
 from ._check import check_view, floating
-from ._collect import check_lengths, collect, is_lazy
+from ._collect import Collected, check_lengths, collect, is_lazy
 from ._disk import check_on_disk, rows_on_disk
 from ._order import MISSING_HASH, content_of, keys_of, mixed, order_of_views, ordered_rows, row_hashes, unit_rows
 from ._tables import Categories
@@ -299,11 +299,7 @@ def as_views(
     ]
     lengths = [view.values.shape[0] for view in checked]
     check_lengths(lengths, names)
-    missing = np.column_stack([view.missing for view in checked])
-    for v, absent in enumerate(collected.absent):
-        missing[:, v] |= False if absent is None else absent
-    _refuse_lost(missing, collected.sample_ids)
-
+    missing = _missing([view.missing for view in checked], collected)
     hashes = [row_hashes(view.values) if view.hashes is None else view.hashes for view in checked]
     for h, lacking in zip(hashes, missing.T, strict=True):
         h[lacking] = MISSING_HASH  # differs from the hash of a zero row
@@ -336,9 +332,14 @@ def as_views(
     )
 
 
-def _refuse_lost(missing: NDArray[np.bool_], ids: NDArray[Any] | None) -> None:
-    """Refuse samples that are missing in every view."""
+def _missing(missing_rows: list[NDArray[np.bool_]], collected: Collected) -> NDArray[np.bool_]:
+    """Return which samples each view lacks, (n_samples, n_views); a sample without any view is an error."""
+    missing = np.column_stack(missing_rows)
+    for v, absent in enumerate(collected.absent):
+        if absent is not None:
+            missing[absent, v] = True
     lost = np.flatnonzero(missing.all(axis=1))
     if len(lost):
-        sample = lost[0] if ids is None else ids[lost[0]]
+        sample = lost[0] if collected.sample_ids is None else collected.sample_ids[lost[0]]
         raise ValueError(f"sample {sample} is NaN in every view ({len(lost)} such samples): drop it")
+    return missing

@@ -43,3 +43,9 @@ def take_rows(view: Any, rows: np.ndarray | None) -> Any:
             return view.take(rows)
         view = np.asarray(view)
     return take_or_fill(view, rows, np.nan)
+
+
+def absent_rows(names: Sequence[str], rows: Sequence[np.ndarray | None]) -> dict[str, int]:
+    """Return how many samples each view lacks, for those that lack some."""
+    counts = (0 if picked is None else int(np.sum(picked < 0)) for picked in rows)
+    return {name: count for name, count in zip(names, counts, strict=True) if count}
