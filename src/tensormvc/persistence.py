@@ -234,7 +234,9 @@ _KINDS = (
         "tuple": _Kind(tuple, list, tuple),
         "dict": _Kind(dict, lambda mapping: [list(item) for item in mapping.items()], dict),
         "slice": _Kind(slice, lambda span: [span.start, span.stop, span.step], lambda parts: slice(*parts)),
-        "scalar": _Kind(np.generic, lambda scalar: [scalar.dtype.str, scalar.tobytes().hex()], _scalar),
+        "scalar": _Kind(
+            np.generic, lambda scalar: [np.asarray(scalar).dtype.str, np.asarray(scalar).tobytes().hex()], _scalar
+        ),
         "strings": _Kind(np.object_, lambda array: [list(array.shape), array.ravel().tolist()], _strings),
         "RandomState": _Kind(
             np.random.RandomState,
@@ -272,8 +274,8 @@ class _Encoder:
             return self.encode(value.compute(), where)
         if (kind.__module__, kind.__name__) == ("torch", "device"):
             return str(value)
-        if isinstance(value, np.generic) and _DTYPE.fullmatch(value.dtype.str):
-            kind = np.generic
+        if isinstance(value, np.generic):
+            kind = np.generic if _DTYPE.fullmatch(value.dtype.str) else kind
         elif is_array(value):
             value = on_host(value)
             if not value.dtype.hasobject or not all(isinstance(item, str) for item in value.flat):
@@ -396,7 +398,7 @@ def _digest(stream: BinaryIO) -> bytes:
     """Return the digest of a file up to its last bytes, where it is stored."""
     digest, left = hashlib.sha256(), stream.seek(0, 2) - _DIGEST_LENGTH
     stream.seek(0)
-    while left > 0 and (block := stream.read(min(left, 2**20))):
+    while left > 0 and (block := stream.read(min(left, 2**16))):
         digest.update(block)
         left -= len(block)
     return digest.hexdigest().encode()
@@ -410,10 +412,10 @@ def _checked(stream: BinaryIO) -> BinaryIO:
     tail = stream.read()
     damaged = size < _END_OF_DIRECTORY or tail[-_DIGEST_LENGTH:] != _digest(stream)
     _refuse_if(damaged, "the file is damaged or incomplete: copy it again, or save the model again")
-    # Fields of the record at the end of a zip archive, and of that for large archives, which takes precedence.
+    # Fields of the record at the end of a zip archive, and of the one that large archives have in addition.
     (length,) = struct.unpack_from("<L", tail, len(tail) - _END_OF_DIRECTORY + 12)
     if tail[-_END_OF_DIRECTORY - 20 :].startswith(b"PK\x06\x07"):
-        (length,) = struct.unpack_from("<Q", tail, len(tail) - _END_OF_DIRECTORY - 20 - 56 + 40)
+        length = max(length, *struct.unpack_from("<Q", tail, len(tail) - _END_OF_DIRECTORY - 20 - 56 + 40))
     _refuse_if(length > _LARGEST_DIRECTORY, "the file has more parts than a model may have")
     stream.seek(0)
     return stream
@@ -425,6 +427,10 @@ def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     total, size = sum(info.file_size for info in members), archive.fp.seek(0, 2)  # type: ignore[union-attr]
     _refuse_if(
         total > _MAX_RATIO * size, f"the file declares {total:,} bytes, more than {_MAX_RATIO} times its {size:,} bytes"
+    )
+    known = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+    _refuse_if(
+        {info.compress_type for info in members} - known, "the file is compressed in a way that save does not use"
     )
     last = members[-1]
     whole = last.filename == _MANIFEST and last.compress_type == zipfile.ZIP_STORED and last.file_size <= size
