@@ -174,7 +174,7 @@ def test_values(value, tmp_path_factory):
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_sparse_arrays(kind, index, tmp_path):
     model = tm.GMC()
-    model.graph_ = kind(sp.random_array((7, 5), density=0.4, rng=np.random.default_rng(0)))
+    model.graph_ = kind(np.random.default_rng(0).poisson(0.5, size=(7, 5)).astype(float))
     model.graph_.indices, model.graph_.indptr = model.graph_.indices.astype(index), model.graph_.indptr.astype(index)
     model.empty_ = kind((0, 3))
     assert_same(restored(model, tmp_path), model)
