@@ -22,6 +22,7 @@ NAMES = {
         *["report", "shrinkage", "testing"],
         *["audit_order", "shuffle_sweep"],
         *["MultiViewClustering", "estimate_n_clusters", "select_model", "selection"],
+        *["load", "save"],
     ],
     "tensormvc.algebra": [
         *["facewise_product", "gt_svd", "inverse_transform", "is_f_diagonal", "is_orthogonal", "mode3_product"],
@@ -48,6 +49,7 @@ NAMES = {
         *["ETP", "ETR", "GammaNorm", "Geman", "Laplace", "Log", "MCP", "Nuclear", "Penalty", "SCAD", "SchattenP"],
         "make_penalty",
     ],
+    "tensormvc.persistence": ["load", "save"],
     "tensormvc.plotting": [
         *[
             "plot_affinity",

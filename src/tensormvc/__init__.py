@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .graphs._knn import SimGraph as SimGraph
     from .graphs._knn import SumGraph as SumGraph
     from .methods import *
+    from .persistence import load as load
+    from .persistence import save as save
     from .selection import estimate_n_clusters as estimate_n_clusters
     from .selection import select_model as select_model
 
@@ -39,6 +41,7 @@ _MODULES = "algebra bench datasets diagnostics metrics penalties plotting publis
 _FUNCTIONS = [
     *("tensormvc.audit:audit_order", "tensormvc.audit:shuffle_sweep", "tensormvc.auto:MultiViewClustering"),
     *("tensormvc.graphs:ideal_graph", "tensormvc.selection:estimate_n_clusters", "tensormvc.selection:select_model"),
+    *("tensormvc.persistence:load", "tensormvc.persistence:save"),
 ]
 _PATHS = {path.partition(":")[2]: path for table in (TRANSFORMS, GRAPHS, METHODS) for path in table.values()}
 _PATHS |= {path.partition(":")[2]: path for path in _FUNCTIONS}

@@ -33,6 +33,17 @@ def test_sparse_and_dense_agree():
         assert getattr(dense, name) == getattr(sparse, name)
 
 
+def test_empty_rows_are_those_that_others_are_not():
+    view = COUNTS.copy()
+    view[[4, 9]] = 0
+    n_empty = int((view.sum(axis=1) == 0).sum())
+    assert n_empty >= 2
+    assert one(view).n_empty == one(scipy.sparse.csr_array(view)).n_empty == n_empty
+    assert f"{n_empty} empty rows" in str(one(view))
+    assert one(np.zeros((4, 2))).n_empty == 0
+    assert one(np.array([[0.0, 0], [np.nan, np.nan]])).n_empty == 0
+
+
 def test_duplicates_are_exact():
     """Rows of few small whole numbers, which a weak hash would confuse, counted by NumPy."""
     view = RNG.integers(0, 3, size=(3000, 6)).astype(float)

@@ -190,7 +190,7 @@ FAILS = {
     "CSV with different lengths": (folder_of(a__csv=csv(A), b__csv=csv(B[1:])), {},
                                    r"different numbers of rows.*a.csv: \(30, 5\).*b.csv: \(29, 7\).*on=NAME"),
     "CSV with different samples": (folder_of(a__csv=csv(A, IDS), b__csv=csv(B[2:], IDS[2:])), {},
-                                   "2 are only in the first.*join='inner'.*join='outer'"),
+                                   "2 .such as 's00'. are only in the first.*join='inner'.*join='outer'"),
     "CSV with an id twice": (folder_of(a__csv=csv(A, IDS[:-1] + IDS[:1]), b__csv=csv(B, IDS)), {},
                              "'s00' more than once"),
     "CSV with a column of text": (folder_of(a__csv=csv(A, IDS, TEXTS).replace("label", "animal")), {},

@@ -150,7 +150,7 @@ def _concatenated(views: Any) -> Any:
     """Return the views side by side in one matrix; a single one as it is."""
     if not is_several(views) and not hasattr(views, "mod"):
         return views
-    parts, _, _ = collect(views, None)
+    parts = collect(views, None).parts
     if len(parts) == 1:
         return parts[0]
     if any(is_sparse(part) for part in parts):

@@ -74,9 +74,19 @@ class Source:
             raise usage_error("--labels and --no-labels exclude each other")
         with working_on_data(), progress(f"reading {self.file.name}"):
             labels: str | Literal[False] | None = False if self.no_labels else self.labels
-            return datasets.load_dataset(
-                self.file, views=self.view_names, labels=labels, samples=self.samples, on=self.on, join=self.join
+            data = datasets.load_dataset(
+                self.file,
+                views=self.view_names,
+                labels=labels,
+                samples=self.samples,
+                on=self.on,
+                join=self.join or "auto",
             )
+        if data.absent:
+            lacking = ", ".join(f"{name} lacks {count:,}" for name, count in data.absent.items())
+            remedy = "--join inner keeps only those in all views"
+            typer.echo(f"note: views have different samples; of {data.n_samples:,}, {lacking} ({remedy})", err=True)
+        return data
 
     def refuse_as_output(self, output: str | Path) -> None:
         """Refuse to overwrite the input."""

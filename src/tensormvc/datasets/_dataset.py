@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..views import Join
 from ._errors import DataError
 
 Samples = Literal["rows", "columns"]
-Join = Literal["inner", "outer"]
 Labels = str | Literal[False] | None
 Codes = NDArray[np.intp]
 
@@ -46,6 +46,8 @@ class Dataset:
         The labels as codes 0, 1, ….
     sample_ids : ndarray of shape (n_samples,), or None
         The ids of the samples, numbers or text, if the file has any.
+    absent : dict of str to int
+        How many samples a view lacks, for views that lack some of those that others have; their rows are NaN.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class Dataset:
     views: dict[str, Any]
     y: NDArray[np.intp] | None
     sample_ids: NDArray[Any] | None
+    absent: dict[str, int] = field(default_factory=dict)
 
     @property
     def n_samples(self) -> int:

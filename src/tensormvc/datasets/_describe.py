@@ -38,6 +38,8 @@ class ViewDescription:
         Number of columns with a single value.
     n_missing : int
         Number of rows that are entirely NaN: samples without this view.
+    n_empty : int
+        Number of rows that are all zero, in a view whose other rows are not.
     n_nonfinite : int
         Number of other values that are NaN or infinite.
     """
@@ -52,13 +54,14 @@ class ViewDescription:
     n_duplicates: int
     n_constant: int
     n_missing: int
+    n_empty: int
     n_nonfinite: int
 
     def __str__(self) -> str:
         parts = [f"{self.n_features:,} features", f"{self.dtype} {self.storage}", f"{self.density:.0%} non-zero"]
         parts.append(f"{self.minimum:.4g} to {self.maximum:.4g}")
-        counts = (self.n_duplicates, self.n_constant, self.n_missing, self.n_nonfinite)
-        things = ("repeated row", "constant column", "missing row", "NaN or infinite value")
+        counts = (self.n_duplicates, self.n_constant, self.n_missing, self.n_empty, self.n_nonfinite)
+        things = ("repeated row", "constant column", "missing row", "empty row", "NaN or infinite value")
         for count, thing in zip(counts, things, strict=True):
             if count:
                 parts.append(f"{count:,} {thing}{'s' if count > 1 else ''}")
@@ -150,7 +153,7 @@ def _describe_view(name: str, view: Any) -> tuple[ViewDescription, NDArray[np.in
     """Return the summary of a view and the hashes of its rows."""
     n_samples, n_features = view.shape
     minima, maxima = np.full(n_features, np.inf), np.full(n_features, -np.inf)
-    n_nonzero = n_missing = n_nonfinite = 0
+    n_nonzero = n_missing = n_empty = n_nonfinite = 0
     hashes = np.empty(n_samples, np.int64)
     step = max(1, _BLOCK_VALUES // n_features)
     for start in range(0, n_samples, step):
@@ -160,6 +163,7 @@ def _describe_view(name: str, view: Any) -> tuple[ViewDescription, NDArray[np.in
         finite = np.isfinite(block)
         missing = np.isnan(block).all(axis=1)
         n_missing += int(missing.sum())
+        n_empty += int((~block.any(axis=1)).sum())
         n_nonfinite += int((~finite[~missing]).sum())
         n_nonzero += int(np.count_nonzero(block))
         complete = block[finite.all(axis=1)]
@@ -177,6 +181,7 @@ def _describe_view(name: str, view: Any) -> tuple[ViewDescription, NDArray[np.in
         n_duplicates=_n_repeated(hashes),
         n_constant=int((minima >= maxima).sum()),
         n_missing=n_missing,
+        n_empty=n_empty if n_empty + n_missing < n_samples else 0,
         n_nonfinite=n_nonfinite,
     )
     return summary, hashes

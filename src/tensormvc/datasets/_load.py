@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from .._files import StrPath
 from ..backend.scratch import LAZY_BYTES
-from ._dataset import Dataset, Join, Labels, Request, Samples, by_name
+from ..views import Join
+from ._dataset import Dataset, Labels, Request, Samples, by_name
 from ._errors import Budget, DataError, LayoutError, MissingDataError, reading, refuse_if
 from ._layout import choose
 from .readers._anndata import read_h5ad, read_h5mu
@@ -64,9 +65,10 @@ def load_views(
         Where the samples are in the matrices of a MATLAB, NumPy or HDF5 file, if their lengths leave it open.
     on : str, optional
         Name of the id column of CSV and Parquet files, if it is unusual.
-    join : {"inner", "outer"}, optional
+    join : {"inner", "outer", "auto"}, optional
         What to do if the views have different samples, which is an error by default: keep the samples that all views
-        have, or keep all samples, with rows of NaN where one is missing.
+        have, or keep all samples, with rows of NaN where one is missing. "auto" is "outer", except that a view that
+        shares fewer than a tenth of its ids with every other view is an error.
     lazy : bool, optional
         Whether dense views of HDF5 and Parquet files stay on disk as `RowSource`. By default they do if they would
         together take more than 8 MiB of memory.
@@ -123,7 +125,7 @@ def load_dataset(
         Where the samples are, if the lengths of the matrices leave it open.
     on : str, optional
         Name of the id column of CSV and Parquet files, if it is unusual.
-    join : {"inner", "outer"}, optional
+    join : {"inner", "outer", "auto"}, optional
         What to do if the views have different samples, which is an error by default.
     lazy : bool, optional
         Whether dense views of HDF5 and Parquet files stay on disk.

@@ -3,8 +3,29 @@
 from ._check import check_kind
 from ._collect import any_dask, check_lengths, collect, view_sizes_of
 from ._dask import distributed_views
+from ._join import Join, join_ids, take_rows
 from ._order import mix, row_hashes
+from ._tables import Categories, encode_table
 from ._views import Views, as_float64, as_views, probes_of
 
-__all__ = ["Views", "any_dask", "as_float64", "as_views", "check_kind", "check_lengths", "collect"]
-__all__ += ["distributed_views", "mix", "probes_of", "row_hashes", "view_sizes_of"]
+__all__ = [
+    "Categories",
+    "Join",
+    "Views",
+    "any_dask",
+    "as_float64",
+    "as_views",
+    "check_kind",
+    "check_lengths",
+    "collect",
+]
+__all__ += [
+    "distributed_views",
+    "encode_table",
+    "join_ids",
+    "mix",
+    "probes_of",
+    "row_hashes",
+    "take_rows",
+    "view_sizes_of",
+]

@@ -26,12 +26,15 @@ class Checked:
         Floating; missing rows are zero. On disk, it is as it was given.
     missing : ndarray of bool of shape (n,)
         Which rows are entirely NaN.
+    n_gaps : int
+        Number of values in other rows that are NaN.
     hashes : ndarray of shape (n,), optional
         Of the rows, where the look at them has computed these already.
     """
 
     values: Any
     missing: NDArray[np.bool_]
+    n_gaps: int = 0
     hashes: NDArray[np.int64] | None = None
 
     @property
@@ -64,8 +67,8 @@ def refuse_wrong(wrong: list[Wrong], name: str) -> None:
         row, column, value, _ = wrong[0]
         raise ValueError(
             f"{name} contains NaN or infinity at row {row}, column {column} ({value}), and "
-            f"{sum(count for *_, count in wrong) - 1} more: impute or drop them; "
-            "a row that is NaN in the whole view is a missing view"
+            f"{sum(count for *_, count in wrong) - 1} more: complete NaN with tensormvc.impute_views, and remove "
+            "infinity; only a sample that is NaN in the whole row is missing in the view"
         )
 
 
@@ -93,8 +96,11 @@ def check_kind(part: Any, name: str) -> None:
             raise ValueError(f"{name} is empty: 0 {what} (shape={shape}) while a minimum of 1 is required.")
 
 
-def check_view(part: Any, name: str, device: Any) -> Checked:
-    """Return a view as a floating-point matrix on a device, and which of its rows are missing (set to zero)."""
+def check_view(part: Any, name: str, device: Any, *, gaps: bool = False) -> Checked:
+    """Return a view as a floating-point matrix on a device, and which of its rows are missing (set to zero).
+
+    With `gaps`, single values may be NaN.
+    """
     if is_dask(part):
         raise TypeError(
             f"{name} is a Dask collection, which only ESTMC, ASRETR and TLRLF4MVC with the basis AGFT accept: "
@@ -109,7 +115,10 @@ def check_view(part: Any, name: str, device: Any) -> Checked:
         part = plain_matrix(part, name)
     if isinstance(part, np.ndarray) and part.dtype == object:
         if any(isinstance(value, str | bytes) for value in part.flat):
-            raise TypeError(f"{name} holds text, which is not numeric")
+            raise TypeError(
+                f"{name} holds text, which is not numeric: encode it; MultiViewClustering encodes the categorical "
+                "columns of DataFrames"
+            )
         try:
             part = part.astype(np.float64)
         except (TypeError, ValueError) as error:
@@ -133,26 +142,35 @@ def check_view(part: Any, name: str, device: Any) -> Checked:
         suspicious = not math.isfinite(float(xp.sum(values)))
     if not suspicious:
         return Checked(part, np.zeros(n, dtype=bool))
-    return Checked(*_blank_missing_rows(part, name))
+    return _without_missing_rows(part, name, gaps)
 
 
-def _blank_missing_rows(part: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
-    """Set rows that are entirely NaN to zero in a copy; any other value that is not finite is an error."""
-    host = np.asarray(part.toarray() if is_sparse(part) else on_host(part))
-    finite = np.isfinite(host)
-    missing = np.isnan(host).all(axis=1)
-    wrong = np.argwhere(~finite & ~missing[:, None])
-    if len(wrong):
-        row, column = map(int, wrong[0])
-        refuse_wrong([(row, column, float(host[row, column]), len(wrong))], name)
-    if not missing.any():
-        return part, missing
+def _without_missing_rows(part: Any, name: str, gaps: bool) -> Checked:
+    """Set rows that are entirely NaN to zero in a copy; of other values only NaN may remain, and only with `gaps`."""
+    n, d = part.shape
     if is_sparse(part):
-        return sp.csr_array(np.where(missing[:, None], 0, host)), missing
-    xp = namespace(part)
-    part = xp.asarray(part, copy=True)
-    part[placed(missing, part)] = 0
-    return part, missing
+        rows, columns, values = np.repeat(np.arange(n), np.diff(part.indptr)), part.indices, part.data
+        missing = np.bincount(rows[np.isnan(values)], minlength=n) == d
+    else:
+        values = np.asarray(on_host(part))
+        missing = np.isnan(values).all(axis=1)
+        rows, columns = np.arange(n)[:, None], np.arange(d)
+    lost = np.isnan(values) & ~missing[rows]
+    wrong = np.isinf(values) if gaps else np.isinf(values) | lost
+    if wrong.any():
+        first = np.flatnonzero(wrong.ravel())[0]
+        row, column = (int(np.broadcast_to(index, values.shape).ravel()[first]) for index in (rows, columns))
+        refuse_wrong([(row, column, float(values.ravel()[first]), int(wrong.sum()))], name)
+    if is_sparse(part):
+        part = part.copy()
+        part.data[missing[rows]] = 0
+        part.data[lost] = np.nan  # all NaN are one, for the hashes
+        part.eliminate_zeros()
+    elif missing.any() or lost.any():
+        part = namespace(part).asarray(part, copy=True)
+        part[placed(missing, part)] = 0
+        part[placed(lost, part)] = np.nan
+    return Checked(part, missing, int(lost.sum()))
 
 
 def _tensor(part: Any, device: Any) -> Any:

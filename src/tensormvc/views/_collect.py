@@ -1,6 +1,8 @@
 """Turn every form of input into a list of matrices, aligned on their samples."""
 
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,12 +10,49 @@ from numpy.typing import NDArray
 
 from ..backend.arrays import is_array, is_sparse
 from ..backend.checks import plain_array
+from ._join import join_ids, take_rows
+from ._tables import Categories, Table, as_table
 
 
-def collect(views: Any, view_sizes: Sequence[int] | None) -> tuple[list[Any], list[str], NDArray[Any] | None]:
-    """Return the parts of the input, aligned, with their names and the index of the samples."""
-    if hasattr(views, "mod") and hasattr(views, "obs_names"):
-        views = {name: _MuDataPart(part) for name, part in views.mod.items()}
+@dataclass(frozen=True)
+class Collected:
+    """The matrices of the input, one per view, with the same samples in the same order.
+
+    Attributes
+    ----------
+    parts : list
+        The matrices, as given.
+    names : list of str
+        Names of the views.
+    absent : list of arrays of bool, or None
+        Which samples a table lacks, where tables were joined: they are zero rows of its matrix.
+    feature_names : list of arrays of str, or None
+        Names of the columns, where the input has some.
+    categories : list of mappings
+        Categories of the columns of each table that were encoded.
+    sample_ids : ndarray or None
+        Index of the samples, where the input has one.
+    """
+
+    parts: list[Any]
+    names: list[str]
+    absent: list[NDArray[np.bool_] | None]
+    feature_names: list[NDArray[np.str_] | None]
+    categories: list[Categories]
+    sample_ids: NDArray[Any] | None = None
+
+
+def collect(
+    views: Any,
+    view_sizes: Sequence[int] | None,
+    *,
+    lenient: bool = False,
+    categories: Mapping[str, Categories] | None = None,
+) -> Collected:
+    """Return the parts of the input, aligned; `lenient` and `categories` are those of `as_views`."""
+    order = None
+    if hasattr(views, "mod") and hasattr(views, "obs_names"):  # a MuData object
+        order, views = np.asarray(views.obs_names), dict(views.mod)
     if isinstance(views, Mapping):
         names, parts = [str(name) for name in views], list(views.values())
     elif _is_matrix(views):
@@ -34,15 +73,11 @@ def collect(views: Any, view_sizes: Sequence[int] | None) -> tuple[list[Any], li
         raise ValueError("view_sizes goes with a single 2-D array; these are separate views already")
     if not parts:
         raise ValueError("no views: expected at least one array of shape (n_samples, n_features)")
-    return _align(parts, names)
-
-
-class _MuDataPart:
-    """A modality of a MuData object: its matrix and the names of its samples."""
-
-    def __init__(self, part: Any) -> None:
-        self.values = part.X
-        self.index = part.obs_names
+    for v, (part, name) in enumerate(zip(parts, names, strict=True)):
+        if _is_table(part):
+            known = None if categories is None else categories.get(name, {})
+            parts[v] = as_table(part, name, encode=lenient, categories=known)
+    return _align(parts, names, order, lenient)
 
 
 def is_lazy(part: Any) -> bool:
@@ -62,11 +97,16 @@ def any_dask(views: Any) -> bool:
 
 
 def _is_matrix(obj: Any) -> bool:
-    return is_array(obj) or is_sparse(obj) or _is_indexed(obj) or (hasattr(obj, "shape") and hasattr(obj, "dtype"))
+    return is_array(obj) or is_sparse(obj) or _is_table(obj) or (hasattr(obj, "shape") and hasattr(obj, "dtype"))
 
 
-def _is_indexed(obj: Any) -> bool:
-    return isinstance(obj, _MuDataPart) or (hasattr(obj, "index") and hasattr(obj, "iloc") and hasattr(obj, "columns"))
+def _is_table(obj: Any) -> bool:
+    """Whether the object is a DataFrame or an AnnData object."""
+    return _is_frame(obj) or (hasattr(obj, "obs_names") and hasattr(obj, "var_names"))
+
+
+def _is_frame(obj: Any) -> bool:
+    return hasattr(obj, "index") and hasattr(obj, "iloc") and hasattr(obj, "columns")
 
 
 def _split_columns(matrix: Any, view_sizes: Sequence[int] | None) -> list[Any]:
@@ -81,58 +121,70 @@ def _split_columns(matrix: Any, view_sizes: Sequence[int] | None) -> list[Any]:
         )
     stops = np.cumsum(view_sizes)
     starts = [0, *stops[:-1]]
-    if _is_indexed(matrix):
+    if _is_frame(matrix):
         return [matrix.iloc[:, a:b] for a, b in zip(starts, stops, strict=True)]
     return [matrix[:, a:b] for a, b in zip(starts, stops, strict=True)]
 
 
-def _align(parts: list[Any], names: list[str]) -> tuple[list[Any], list[str], NDArray[Any] | None]:
-    """Put the rows of all indexed parts into the order of the first one's index."""
-    indexed = [v for v, part in enumerate(parts) if _is_indexed(part)]
-    if not indexed:
-        return parts, names, None
-    first = np.asarray(parts[indexed[0]].index)
-    aligned = list(parts)
-    for v in indexed:
-        index = np.asarray(parts[v].index)
-        values = _frame_values(parts[v])
-        if not np.array_equal(index, first):
-            if len(set(index.tolist())) != len(index) or len(set(first.tolist())) != len(first):
-                raise ValueError(f"{names[v]}: an index has duplicates, so the views cannot be aligned")
-            if len(indexed) != len(parts):
-                raise ValueError(f"{names[v]} has an index of another order, and views without an index cannot follow")
-            lookup = {label: position for position, label in enumerate(index.tolist())}
-            lacking = [label for label in first.tolist() if label not in lookup]
-            if lacking or len(index) != len(first):
-                extra = sorted(set(index.tolist()) - set(first.tolist()), key=str)
-                raise ValueError(
-                    f"{names[v]} and {names[indexed[0]]} describe different samples: {len(lacking)} missing "
-                    f"(such as {lacking[:3]}), {len(extra)} extra (such as {extra[:3]}); keep the common ones"
-                )
-            values = values[[lookup[label] for label in first.tolist()]]
-        aligned[v] = values
-    return aligned, names, first
+def _align(parts: list[Any], names: list[str], order: NDArray[Any] | None, join: bool) -> Collected:
+    """Put the rows of all tables into one order: `order` if it has the same ids, else that of the first table."""
+    tables = [part for part in parts if isinstance(part, Table)]
+    matrices = [part.values if isinstance(part, Table) else part for part in parts]
+    feature_names = [part.columns if isinstance(part, Table) else None for part in parts]
+    categories = [part.categories if isinstance(part, Table) else {} for part in parts]
+    if not tables:
+        return Collected(matrices, names, [None] * len(parts), feature_names, categories)
+    ids = tables[0].index
+    rows: list[Any] = [None] * len(parts)
+    if any(not np.array_equal(table.index, ids) for table in tables):
+        if len(tables) < len(parts):
+            without = next(name for name, part in zip(names, parts, strict=True) if not isinstance(part, Table))
+            raise ValueError(
+                f"the tables list their samples in different orders, and {without} has no index by which it could "
+                "follow: pass it as a DataFrame with the same index"
+            )
+        ids, rows = _joined(tables, names, join)
+    if order is not None and not np.array_equal(order, ids) and set(order.tolist()) == set(ids.tolist()):
+        ids, (_, into_order) = join_ids(["obs_names", "the views"], [order, ids], "inner", "")
+        rows = [into_order if picked is None else picked[into_order] for picked in rows]
+    absent = [None if picked is None or picked.min() >= 0 else picked < 0 for picked in rows]
+    matrices = [take_rows(matrix, picked, 0) for matrix, picked in zip(matrices, rows, strict=True)]
+    return Collected(matrices, names, absent, feature_names, categories, ids)
+
+
+def _joined(tables: list[Table], names: list[str], join: bool) -> tuple[NDArray[Any], list[Any]]:
+    if not join:
+        remedy = "keep the common ones, or use MultiViewClustering, which compares samples in the views that they have"
+        return join_ids(names, [table.index for table in tables], None, remedy)
+    if all([str(label) for label in table.index] == [str(row) for row in range(len(table.index))] for table in tables):
+        lengths = ", ".join(f"{name}: {len(table.index)}" for name, table in zip(names, tables, strict=True))
+        warnings.warn(
+            f"the tables have different numbers of rows ({lengths}), and their index only numbers them: rows of equal "
+            "number are taken for one sample; set an index of sample ids if they are not",
+            stacklevel=2,
+        )
+    remedy = "the index is probably the wrong column: set the sample ids as the index of each table"
+    return join_ids(names, [table.index for table in tables], "auto", remedy)
 
 
 def plain_matrix(part: Any, name: str) -> Any:
     """Return a plain NumPy array or PyTorch tensor."""
     if str(getattr(part, "layout", "torch.strided")) != "torch.strided":
         raise TypeError(f"{name} is a sparse PyTorch tensor: pass a SciPy sparse matrix, or a dense tensor")
+    if isinstance(part, list | tuple) or (isinstance(part, np.ndarray) and part.dtype == object and part.ndim == 1):
+        part = _filled_rows(part)
     try:
         return plain_array(part, name)
     except ValueError as error:
         raise ValueError(f"{name} is not a matrix: {error}") from None
 
 
-def _frame_values(frame: Any) -> Any:
-    """Return the values of a DataFrame, its own kind of missing value as NaN."""
-    values = frame.values
-    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
-        try:
-            return frame.to_numpy(dtype=np.float64, na_value=np.nan)
-        except (TypeError, ValueError):
-            return values
-    return values
+def _filled_rows(part: Any) -> Any:
+    """Return rows of which some are None with rows of NaN in their place."""
+    if not any(row is None for row in part):
+        return part
+    length = next((len(row) for row in part if np.ndim(row) == 1), 0)
+    return [np.full(length, np.nan) if row is None else row for row in part] if length else part
 
 
 def check_lengths(lengths: list[int], names: list[str]) -> None:
@@ -143,7 +195,8 @@ def check_lengths(lengths: list[int], names: list[str]) -> None:
 
 def view_sizes_of(views: Any) -> tuple[int, int]:
     """Return (n_samples, n_views) of any input, without a look at its values."""
-    parts, names, _ = collect(views, None)
+    collected = collect(views, None)
+    parts, names = collected.parts, collected.names
     for part, name in zip(parts, names, strict=True):
         if len(shape := getattr(part, "shape", (0, 0))) != 2:
             raise ValueError(f"{name} has shape {tuple(shape)}; expected (n_samples, n_features)")

@@ -121,7 +121,8 @@ def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> Distribut
         views = [_as_array(part, f"view {v}") for v, part in enumerate(views)]
     else:
         views = _as_array(views, "the array")
-    parts, names, _ = collect(views, view_sizes)
+    collected = collect(views, view_sizes)
+    parts, names = collected.parts, collected.names
     for part, name in zip(parts, names, strict=True):
         check_kind(part, name)
     check_lengths([part.shape[0] for part in parts], names)
@@ -141,7 +142,8 @@ def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> Distribut
         refuse_wrong([entry for one in found for entry in one["wrong"][v]], name)
         if lost := [row for one in found for row in one["missing"][v]]:
             raise ValueError(
-                f"sample {lost[0]} is missing in {name}, and on a cluster all samples need all views: impute it"
+                f"sample {lost[0]} is missing in {name}, and on a cluster all samples need all views: "
+                "drop it, or complete the views in memory with tensormvc.impute_views"
             )
     contents = [mixed(np.sum([one["contents"][v] for one in found], axis=0)) for v in range(len(parts))]
     view_order = order_of_views(contents, [(False, str(dtype)) for dtype in dtypes])
@@ -166,6 +168,9 @@ def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> Distribut
         sample_ids=None,
         names=tuple(names[v] for v in view_order),
         as_given=(None,) * len(parts),
+        feature_names=(None,) * len(parts),
+        n_gaps=(0,) * len(parts),
+        categories=({},) * len(parts),
         rows_on_dask=OnDask(client, where, arranged, ("views", "keys", "origin")),
         feature_counts=tuple(widths),
         is_single=all(dtype == np.float32 for dtype in dtypes),

@@ -25,7 +25,7 @@ def check_on_disk(part: Any, name: str) -> Checked:
         missing[rows], hashes[rows], found = look_at(block, rows.start)
         wrong += found
     refuse_wrong(wrong, name)
-    return Checked(part, missing, hashes)
+    return Checked(part, missing, hashes=hashes)
 
 
 def _blocks_on_disk(part: Any) -> Iterator[tuple[slice, NDArray[Any]]]:

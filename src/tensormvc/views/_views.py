@@ -7,7 +7,7 @@ size depends on the number of samples alone. The order of the views carries none
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,9 +19,10 @@ from ..backend.arrays import Array, in_double, is_single, is_sparse, is_tensor, 
 from ..backend.scratch import LAZY_BYTES
 from ..rows import InMemory, OnDisk, RowArrays, Rows, row_work
 from ._check import check_view, floating
-from ._collect import check_lengths, collect, is_lazy
+from ._collect import Collected, check_lengths, collect, is_lazy
 from ._disk import check_on_disk, rows_on_disk
 from ._order import MISSING_HASH, content_of, keys_of, mixed, order_of_views, ordered_rows, row_hashes, unit_rows
+from ._tables import Categories
 
 # Frequency of the cosines in `Views.probes`, for samples at unit length.
 _PROBE_FREQUENCY = 3.0
@@ -55,15 +56,21 @@ class Views:
     row_keys : ndarray of uint64 of shape (n_samples,)
         Hash of the values of each row, in working order; equal for exact duplicates.
     missing : ndarray of bool of shape (n_samples, n_views)
-        Which rows were entirely NaN in a view: they are zero rows here.
+        Which rows were entirely NaN in a view, or absent from its table: they are zero rows here.
     sample_ids : ndarray or None
-        Index of the samples as given, where the input had one.
+        Index of the samples as given, where the input had one; after a join, in the order of their first appearance.
     names : tuple of str
         Names of the views in working order.
     as_given : tuple
         Views in single precision before their rows were scaled; None for the others.
     on_disk : bool
         Whether arrays are in temporary files.
+    feature_names : tuple of arrays of str, or None
+        Names of the columns of each view, where the input had some.
+    n_gaps : tuple of int
+        Number of NaN in each view, which only a lenient `as_views` allows; missing rows do not count.
+    categories : tuple of mappings
+        For each view, the categories of its categorical columns, which only a lenient `as_views` encodes.
     """
 
     arrays: tuple[Any, ...]
@@ -75,6 +82,9 @@ class Views:
     names: tuple[str, ...]
     as_given: tuple[Any, ...]
     on_disk: bool = False
+    feature_names: tuple[NDArray[np.str_] | None, ...] = ()
+    n_gaps: tuple[int, ...] = ()
+    categories: tuple[Categories, ...] = ()
 
     @property
     def n_samples(self) -> int:
@@ -165,8 +175,8 @@ class Views:
             sample, view = np.argwhere(self.missing)[0]
             raise ValueError(
                 f"{what} compares samples over all views, and sample {self.order[sample]} is missing in "
-                f"{self.names[view]} ({int(self.missing.sum())} such rows in all): impute them, or use SumGraph, which "
-                "compares samples in the views that they have"
+                f"{self.names[view]} ({int(self.missing.sum())} such rows in all): complete them with "
+                "tensormvc.impute_views, or use SumGraph, which compares samples in the views that they have"
             )
 
     def probe_draws(self, count: int) -> ProbeDraws:
@@ -234,14 +244,17 @@ def as_views(
     unit: bool = True,
     device: Any = None,
     keep_on_disk: bool = False,
+    lenient: bool = False,
+    categories: Mapping[str, Categories] | None = None,
 ) -> Views:
     """Make `Views` from any form of input.
 
     Parameters
     ----------
     views : list, tuple or dict of 2-D arrays, a MuData object, one 2-D array, or Views
-        Arrays may be NumPy, SciPy sparse, PyTorch or pandas DataFrames; the latter, and MuData, are aligned on their
-        index. Integers become float64; float32 stays. `Views` are returned as they are.
+        Arrays may be NumPy, SciPy sparse, PyTorch, pandas DataFrames or AnnData objects (their X); the last two, and
+        the modalities of MuData, are aligned on their index. Integers become float64; float32 stays. A row that is
+        None, or NaN in all columns, is a missing sample. `Views` are returned as they are.
     view_sizes : sequence of int, optional
         How many columns of a single 2-D array belong to each view; all to one by default.
     canonical : bool, default=True
@@ -257,6 +270,13 @@ def as_views(
     keep_on_disk : bool, default=False
         Whether views on disk (`numpy.memmap`, or those that `load_views` leaves there) of more than 8 MB stay there:
         they are read in blocks, twice, into temporary files.
+    lenient : bool, default=False
+        Whether to take data as they are measured, with `unit=False`: single values may be NaN, and stay so; tables and
+        modalities may have different samples, and are joined on their index, with missing rows for absent samples;
+        categorical columns of DataFrames become one column of zeros and ones per category (`encode_table`).
+    categories : mapping of str to mapping, optional
+        Categories of the columns of tables by the name of the view, as in the `Views` that a model was fitted to; by
+        default, those that occur.
 
     Returns
     -------
@@ -264,7 +284,8 @@ def as_views(
     """
     if isinstance(views, Views):
         return views
-    parts, names, ids = collect(views, view_sizes)
+    collected = collect(views, view_sizes, lenient=lenient, categories=categories)
+    parts, names = collected.parts, collected.names
     if device is not None:
         device = torch_device(device)
     else:
@@ -273,18 +294,15 @@ def as_views(
     if sum(part.nbytes for part, stays in zip(parts, lazy, strict=True) if stays) <= LAZY_BYTES:
         lazy = [False] * len(parts)
     checked = [
-        check_on_disk(part, name) if stays else check_view(part, name, device)
+        check_on_disk(part, name) if stays else check_view(part, name, device, gaps=lenient)
         for part, name, stays in zip(parts, names, lazy, strict=True)
     ]
     lengths = [view.values.shape[0] for view in checked]
     check_lengths(lengths, names)
-    missing = np.column_stack([view.missing for view in checked])
-    if missing.all(axis=1).any():
-        raise ValueError(f"sample {np.flatnonzero(missing.all(axis=1))[0]} is NaN in every view: drop it")
-
+    missing = _missing([view.missing for view in checked], collected)
     hashes = [row_hashes(view.values) if view.hashes is None else view.hashes for view in checked]
-    for h, view in zip(hashes, checked, strict=True):
-        h[view.missing] = MISSING_HASH  # differs from the hash of a zero row
+    for h, lacking in zip(hashes, missing.T, strict=True):
+        h[lacking] = MISSING_HASH  # differs from the hash of a zero row
     contents = [mixed(content_of(h)) for h in hashes]
     view_order = list(range(len(parts)))
     if not keep_view_order:
@@ -304,8 +322,24 @@ def as_views(
         view_order=tuple(view_order),
         row_keys=keys[order],
         missing=missing[order][:, view_order],
-        sample_ids=ids,
+        sample_ids=collected.sample_ids,
         names=tuple(names[v] for v in view_order),
         as_given=tuple(parts[v] if unit and is_single(checked[v]) else None for v in view_order),
         on_disk=any(lazy),
+        feature_names=tuple(collected.feature_names[v] for v in view_order),
+        n_gaps=tuple(checked[v].n_gaps for v in view_order),
+        categories=tuple(collected.categories[v] for v in view_order),
     )
+
+
+def _missing(missing_rows: list[NDArray[np.bool_]], collected: Collected) -> NDArray[np.bool_]:
+    """Return which samples each view lacks, (n_samples, n_views); a sample without any view is an error."""
+    missing = np.column_stack(missing_rows)
+    for v, absent in enumerate(collected.absent):
+        if absent is not None:
+            missing[absent, v] = True
+    lost = np.flatnonzero(missing.all(axis=1))
+    if len(lost):
+        sample = lost[0] if collected.sample_ids is None else collected.sample_ids[lost[0]]
+        raise ValueError(f"sample {sample} is NaN in every view ({len(lost)} such samples): drop it")
+    return missing

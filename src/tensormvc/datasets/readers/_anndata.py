@@ -6,7 +6,7 @@ import numpy as np
 
 from .._dataset import LABEL_NAMES, Codes, Dataset, Labels, Request, by_name, encode, plain
 from .._errors import DataError, LayoutError, refuse_if
-from ._align import align, take_rows
+from ._align import absent_rows, align, take_rows
 from ._hdf5 import HDF5Reader
 from ._values import Opaque, outline, sparse_from_vectors
 
@@ -31,7 +31,8 @@ def read_h5mu(reader: HDF5Reader, request: Request) -> Dataset:
     matrices = [take_rows(view, picked) for view, picked in zip(matrices, rows, strict=True)]
     common = common.astype(str)
     tables = [root.get("obs"), *(reader.children(modalities[name]).get("obs") for name in names)]
-    return Dataset(by_name(matrices, names), _labels(reader, tables, common, request.labels), common)
+    y = _labels(reader, tables, common, request.labels)
+    return Dataset(by_name(matrices, names), y, common, absent_rows(names, rows))
 
 
 def read_h5ad(reader: HDF5Reader, request: Request) -> Dataset:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .._dataset import LABEL_NAMES, Dataset, Request, by_name, encode, plain
 from .._errors import Budget, DataError, LayoutError, reading, refuse_if, require
-from ._align import align, take_rows
+from ._align import absent_rows, align, take_rows
 from ._rows import ParquetRows, batch_values
 
 PARQUET = (".parquet", ".pq")
@@ -43,7 +43,7 @@ def read_tables(path: str, request: Request) -> Dataset:
     for name in [*view_names, *(label_files if labels is not False else ())]:
         with reading(files[name]):
             tables.append(Table(files[name], budget, request.on))
-    ids, rows = _match_rows(tables, request)
+    ids, rows = _match_rows(tables, len(view_names), request)
     wanted = None if labels in label_files else labels
     if wanted and not any(table.label_column(wanted) for table in tables):
         raise LayoutError(f"labels={wanted!r} is neither a file nor a column; {_outline(tables)}")
@@ -55,7 +55,8 @@ def read_tables(path: str, request: Request) -> Dataset:
             matrices.append(take_rows(table.features(without), picked))
     # Files of labels come before columns of labels.
     pairs = sorted(zip(tables, rows, strict=True), key=lambda pair: pair[0].path.stem not in label_files)
-    return Dataset(by_name(matrices, view_names), _labels(pairs, wanted), ids)
+    absent = absent_rows(view_names, rows[: len(view_names)])
+    return Dataset(by_name(matrices, view_names), _labels(pairs, wanted), ids, absent)
 
 
 def _files(path: str) -> list[Path]:
@@ -77,11 +78,20 @@ def _files(path: str) -> list[Path]:
     return files
 
 
-def _match_rows(tables: list["Table"], request: Request) -> tuple[np.ndarray | None, list[np.ndarray | None]]:
-    """Return the sample ids, and the rows that bring each table into their order (None: as they are)."""
+def _match_rows(
+    tables: list["Table"], n_views: int, request: Request
+) -> tuple[np.ndarray | None, list[np.ndarray | None]]:
+    """Return the sample ids, and the rows that bring each table into their order (None: as they are).
+
+    The tables after the first `n_views` hold labels.
+    """
     ids = {t.path.name: t.column(t.id_column) for t in tables if t.id_column is not None}
     if len(ids) == len(tables) > 1:
-        return align(list(ids), list(ids.values()), request.join)
+        names, columns = list(ids), list(ids.values())
+        if request.join not in ("outer", "auto"):
+            return align(names, columns, request.join)
+        common, rows = align(names[:n_views], columns[:n_views], request.join)
+        return common, rows + [_label_rows(common, column) for column in columns[n_views:]]
     if request.on is not None and len(ids) < len(tables):
         raise LayoutError(f"on={request.on!r} is not a column of every file; {_outline(tables)}")
     if len({table.n_rows for table in tables}) > 1:
@@ -91,6 +101,12 @@ def _match_rows(tables: list["Table"], request: Request) -> tuple[np.ndarray | N
     if first is not None and any(np.any(first.astype(str) != column.astype(str)) for column in ids.values()):
         raise DataError(f"the ids are in different orders, but not every file has ids to join on; {_outline(tables)}")
     return first, [None] * len(tables)
+
+
+def _label_rows(ids: np.ndarray, label_ids: np.ndarray) -> np.ndarray:
+    """Return the rows of a file of labels for these samples, -1 for those without a label; it may have others."""
+    _, (_, rows) = align(["the views", "the labels"], [ids, label_ids], "outer")
+    return (np.arange(len(label_ids)) if rows is None else rows)[: len(ids)]
 
 
 def _labels(tables: list[tuple["Table", np.ndarray | None]], wanted: Any) -> NDArray[np.intp] | None:
