@@ -54,7 +54,7 @@ def cluster(
         Name under which the results are stored; existing results of that name are replaced.
     copy : bool, default=False
         Whether to return a copy with the results instead of writing them into `data`.
-    **parameters
+    **parameters : dict
         Other parameters of `MultiViewClustering`, such as ``random_state=0``.
 
     Returns
@@ -95,7 +95,7 @@ def cluster(
     data = data.copy() if copy else data
     model = MultiViewClustering(n_clusters=n_clusters, **parameters)
     if isinstance(data, anndata.AnnData):
-        rows = slice(None)
+        rows: Any = slice(None)
         model.fit(_views_of_anndata(data, use_rep, layer))
     elif hasattr(data, "mod"):
         model.fit(_views_of_mudata(data, use_rep, layer))
@@ -111,7 +111,7 @@ def cluster(
 
 def _views_of_anndata(data: Any, use_rep: Keys, layer: Keys) -> dict[str, Any]:
     """Return the views that the keys name, or ``X`` alone."""
-    views = {}
+    views: dict[str, Any] = {}
     for argument, keys in (("use_rep", use_rep), ("layer", layer)):
         if isinstance(keys, str):
             keys = [keys]
@@ -130,7 +130,7 @@ def _views_of_mudata(data: Any, use_rep: Keys, layer: Keys) -> Any:
     if not data.obs_names.is_unique:
         repeated = data.obs_names[data.obs_names.duplicated()][0]
         raise ValueError(f"several cells are named {repeated!r}: call obs_names_make_unique() on the MuData object")
-    sources = {name: ("use_rep", "X") for name in data.mod}
+    sources = dict.fromkeys(data.mod, ("use_rep", "X"))
     for argument, keys in (("use_rep", use_rep), ("layer", layer)):
         if isinstance(keys, str):
             keys = dict.fromkeys(data.mod, keys)
