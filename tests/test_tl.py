@@ -275,7 +275,7 @@ def test_blood_cells_without_a_step_by_hand(shared):
 
 @pytest.mark.slow
 def test_clusters_of_blood_cells_separate_lineages(shared, monkeypatch):
-    """Each lineage protein is on average higher in a cluster of its own than in those of the others, by 0.5 deviations."""
+    """Each protein is on average higher in a cluster of its own than in those of the others, by 0.5 deviations."""
     plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed (extra 'plot')")
     pytest.importorskip("scanpy", reason="scanpy is not installed (extra 'test')")
     from .test_plotting import illegible
