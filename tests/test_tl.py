@@ -200,6 +200,14 @@ def test_backed_objects_are_read(matrix, tmp_path):
     on_disk.file.close()
 
 
+def test_backed_modalities_are_read(expected, tmp_path):
+    mudata.MuData({"rna": annotated(RNA), "adt": annotated(ADT)}).write(tmp_path / "cells.h5mu")
+    data = mudata.read_h5mu(tmp_path / "cells.h5mu", backed="r")
+    tm.tl.cluster(data, **OPTIONS)
+    assert_same_results(data, expected)
+    data.file.close()
+
+
 def test_parameters_can_be_written(tmp_path):
     data = annotated(None, obsm={"rna": RNA, "adt": ADT})
     choices = {"normalisation": {"rna": "unit", "adt": "none"}, "random_state": np.random.RandomState(0)}
@@ -227,6 +235,7 @@ def two():
         (two, {"use_rep": {"adt": "X_pca"}}, ValueError, r"modality 'adt' has no such key in obsm, only \[\]"),
         (two, {"layer": {"rna": "counts"}}, ValueError, r"layer='counts': modality 'rna' has no such key in layers"),
         (two, {"use_rep": {"atac": "X"}}, ValueError, "use_rep names a modality 'atac': there are 'rna', 'adt'"),
+        (two, {"use_rep": "X", "layer": {"rna": "a"}}, ValueError, "both name the modality 'rna': leave it out of one"),
         (two, {"use_rep": ["X_pca"]}, TypeError, "expected a mapping from modalities to keys, or one key for all"),
     ],
 )

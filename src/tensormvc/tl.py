@@ -1,13 +1,11 @@
 """Clustering of AnnData and MuData objects in place, in the manner of scanpy's ``tl``."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Number
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from .auto import MultiViewClustering
 from .datasets._errors import require
@@ -35,7 +33,7 @@ def cluster(
 
     The fused graph is stored as `scanpy.pp.neighbors` stores its own, so that scanpy's tools run on it, on AnnData and
     MuData alike: ``sc.tl.umap(data, neighbors_key="tensormvc")``, and likewise ``sc.tl.leiden``, ``sc.tl.paga`` and
-    ``sc.tl.diffmap``.
+    ``sc.tl.diffmap``. (Use scanpy's UMAP for MuData, too: muon's accepts only the graphs of `muon.pp.neighbors`.)
 
     Parameters
     ----------
@@ -92,6 +90,8 @@ def cluster(
     (10, 'tensormvc_connectivities')
     """
     anndata = require("anndata", "tensormvc.tl.cluster", "mudata")
+    from pandas import Index
+
     data = data.copy() if copy else data
     model = MultiViewClustering(n_clusters=n_clusters, **parameters)
     if isinstance(data, anndata.AnnData):
@@ -99,7 +99,7 @@ def cluster(
         model.fit(_views_of_anndata(data, use_rep, layer))
     elif hasattr(data, "mod"):
         model.fit(_views_of_mudata(data, use_rep, layer))
-        rows = _rows_of(data.obs_names, model.sample_ids_)
+        rows = Index(model.sample_ids_).get_indexer(data.obs_names)
     else:
         raise TypeError(
             f"data is a {type(data).__name__}: expected a MuData or AnnData object; "
@@ -122,53 +122,47 @@ def _views_of_anndata(data: Any, use_rep: Keys, layer: Keys) -> dict[str, Any]:
     return views or {"X": _matrix(data, "the AnnData object")}
 
 
-def _views_of_mudata(data: Any, use_rep: Keys, layer: Keys) -> Any:
-    """Return a MuData object with the representation of each modality as its ``X``."""
+def _views_of_mudata(data: Any, use_rep: Keys, layer: Keys) -> dict[str, Any]:
+    """Return the representation of each modality, with the names of its cells."""
     from anndata import AnnData
-    from mudata import MuData
+    from pandas import DataFrame
 
     if not data.obs_names.is_unique:
         repeated = data.obs_names[data.obs_names.duplicated()][0]
         raise ValueError(f"several cells are named {repeated!r}: call obs_names_make_unique() on the MuData object")
-    sources = dict.fromkeys(data.mod, ("use_rep", "X"))
+    if set(data.obs_names) != {cell for modality in data.mod.values() for cell in modality.obs_names}:
+        raise ValueError("the cells of the MuData object are not those of its modalities: call update() on it")
+    sources: dict[str, tuple[str, str]] = {}
     for argument, keys in (("use_rep", use_rep), ("layer", layer)):
         if isinstance(keys, str):
             keys = dict.fromkeys(data.mod, keys)
         if not isinstance(keys, Mapping | None):
             raise TypeError(f"{argument}={keys!r}: expected a mapping from modalities to keys, or one key for all")
         for name, key in (keys or {}).items():
-            if name not in sources:
+            if name not in data.mod:
                 raise ValueError(f"{argument} names a modality {name!r}: there are {', '.join(map(repr, data.mod))}")
+            if name in sources:
+                raise ValueError(f"use_rep and layer both name the modality {name!r}: leave it out of one of them")
             sources[name] = (argument, key)
-    parts = {}
+    views = {}
     for name, modality in data.mod.items():
-        values = _matrix(modality, f"modality {name!r}", *sources[name])
-        parts[name] = AnnData(values if sp.issparse(values) else np.asarray(values), obs=modality.obs[[]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about names of features and columns of obs, which nobody will see
-        return MuData(parts)
+        values = _matrix(modality, f"modality {name!r}", *sources.get(name, ("use_rep", "X")))
+        views[name] = values if isinstance(values, DataFrame) else AnnData(values, obs=modality.obs[[]])
+    return views
 
 
 def _matrix(data: Any, owner: str, argument: str = "use_rep", key: str = "X") -> Any:
     """Return the matrix of an AnnData object that a key stands for, in memory."""
     place = {"use_rep": "obsm", "layer": "layers"}[argument]
     if (argument, key) == ("use_rep", "X"):
-        values = data.X
+        values = (data.to_memory() if data.isbacked else data).X
     elif key in getattr(data, place):
         values = getattr(data, place)[key]
     else:
         raise ValueError(f"{argument}={key!r}: {owner} has no such key in {place}, only {list(getattr(data, place))}")
     if values is None:
         raise ValueError(f"{owner} has no X: name one of its obsm, {list(data.obsm)}, in use_rep")
-    return values.to_memory() if hasattr(values, "to_memory") else values
-
-
-def _rows_of(cells: Any, sample_ids: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the position of each cell among the samples of the fit."""
-    positions = {name: i for i, name in enumerate(sample_ids.tolist())}
-    if positions.keys() != set(cells):
-        raise ValueError("the cells of the MuData object are not those of its modalities: call update() on it")
-    return np.array([positions[name] for name in cells])
+    return values
 
 
 def _write(data: Any, model: MultiViewClustering, rows: Any, key: str) -> None:
