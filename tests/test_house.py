@@ -24,7 +24,7 @@ LAYERS = [
     {"shrinkage", "algebra", "plotting"},
     {"methods"},
     {"diagnostics", "published", "testing", "auto"},
-    {"selection", "audit", "persistence"},
+    {"selection", "audit", "persistence", "tl"},
     {"report"},
     {"bench"},
     {"cli"},

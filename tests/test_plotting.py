@@ -519,6 +519,7 @@ def test_figures_of_the_documentation(tmp_path):
     command = [sys.executable, str(ROOT / "docs" / "make_figures.py"), str(tmp_path)]
     subprocess.run(command, capture_output=True, text=True, check=True)
     written = {path.stem: path.stat().st_size for path in tmp_path.glob("*.png")}
-    assert set(written) == {path.stem.removeprefix("plot_") for path in EXAMPLES}
+    gallery = {path.stem.removeprefix("plot_") for path in EXAMPLES}
+    assert set(written) - {"single_cells"} == gallery  # which needs data that are not part of the project
     assert max(written.values()) < 200_000
-    assert {path.stem for path in (ROOT / "docs" / "figures").glob("*.png")} == set(written)
+    assert {path.stem for path in (ROOT / "docs" / "figures").glob("*.png")} == gallery | {"single_cells"}

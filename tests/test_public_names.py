@@ -19,7 +19,7 @@ NAMES = {
         *["GMCGraph", "SimGraph", "SumGraph", "ideal_graph"],
         *["ASRETR", "ESTMC", "GMC", "TLRLF4MVC", "TLSpNM", "TSVDMVC"],
         *["algebra", "bench", "datasets", "diagnostics", "metrics", "penalties", "plotting", "published"],
-        *["report", "shrinkage", "testing"],
+        *["report", "shrinkage", "testing", "tl"],
         *["audit_order", "shuffle_sweep"],
         *["MultiViewClustering", "estimate_n_clusters", "select_model", "selection"],
         *["load", "save"],
@@ -67,6 +67,7 @@ NAMES = {
     "tensormvc.selection": ["estimate_n_clusters", "modularity", "neighbour_information", "select_model"],
     "tensormvc.shrinkage": ["l21_shrink", "low_rank_shrink", "shrink_slices"],
     "tensormvc.testing": ["check_basis", "check_penalty"],
+    "tensormvc.tl": ["cluster"],
 }
 
 

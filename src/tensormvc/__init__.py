@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from . import selection as selection
     from . import shrinkage as shrinkage
     from . import testing as testing
+    from . import tl as tl
     from .audit import audit_order as audit_order
     from .audit import shuffle_sweep as shuffle_sweep
     from .auto import MultiViewClustering as MultiViewClustering
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-_MODULES = "algebra bench datasets diagnostics metrics penalties plotting published report selection shrinkage testing"
+_MODULES = "algebra bench datasets diagnostics metrics penalties plotting published report selection"
+_MODULES += " shrinkage testing tl"
 _FUNCTIONS = [
     *("tensormvc.audit:audit_order", "tensormvc.audit:shuffle_sweep", "tensormvc.auto:MultiViewClustering"),
     *("tensormvc.graphs:ideal_graph", "tensormvc.selection:estimate_n_clusters", "tensormvc.selection:select_model"),
