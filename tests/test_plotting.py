@@ -98,7 +98,7 @@ def figures(digits, model, sweeps, energies, ratios, audits):
     )
     votes = {"pixels": {0: 0.5, 1: 0.4, 2: 0.1}, "moments": {1: 1.0}}
     weights = {"pixels": 1.5, "moments": 0.5, "zones": 0.0}
-    why = tm.explain.SampleExplanation("s 17 of 120", 0, 0.2, {0: 0.5, 1: 0.4, 2: 0.1}, weights, votes, ())
+    why = tm.explain.SampleExplanation("s17", 0, 0.2, {0: 0.5, 1: 0.4, 2: 0.1}, weights, votes, ())
     matrix, cloud = np.split(np.random.default_rng(0).normal(size=(620, 5)), [120])
     return {
         "shuffle_sweep": lambda ax: plotting.plot_shuffle_sweep(sweeps["fft"], ax=ax),

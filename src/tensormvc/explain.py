@@ -23,8 +23,8 @@ __all__ = ["ClusterSummary", "Explanation", "FeatureEffect", "SampleExplanation"
 # The 97.5 % quantile of the normal distribution.
 _Z = 1.959963984540054
 _BISECTIONS = 40
-# Values that are ranked at a time.
-_BLOCK_VALUES = 1 << 20
+# Values that are ranked at a time: what the cache holds.
+_BLOCK_VALUES = 1 << 18
 # Leading features that stand for a view where its support is not given.
 _N_LEADING = 10
 _N_TYPICAL = 5
@@ -50,8 +50,10 @@ class FeatureEffect(NamedTuple):
     effect : float
         Area under the ROC curve (AUC): the probability that the value of a sample of the cluster is above that of
         another sample, where equal values count one half. 1 means always above, 0 always below, 0.5 no difference.
-    low, high : float
-        95 % confidence interval of the AUC.
+    low : float
+        Lower end of the 95 % confidence interval of the AUC.
+    high : float
+        Its upper end.
     difference : float
         Difference between the means of the cluster and of the other samples, divided by their pooled standard deviation
         (Cohen's d). It is infinite if the feature varies in neither.
@@ -131,8 +133,18 @@ class Explanation:
         Names of the features.
     feature_views : ndarray of int of shape (n_features,)
         View of each feature, as an index into `view_names`.
-    effect, low, high, difference, log_ratio, n : ndarray of shape (n_clusters, n_features)
-        See `FeatureEffect`.
+    effect : ndarray of shape (n_clusters, n_features)
+        Area under the ROC curve (AUC), see `FeatureEffect` for this and the following ones.
+    low : ndarray of shape (n_clusters, n_features)
+        Lower end of the 95 % confidence interval of the AUC.
+    high : ndarray of shape (n_clusters, n_features)
+        Its upper end.
+    difference : ndarray of shape (n_clusters, n_features)
+        Standardised difference of the means.
+    log_ratio : ndarray of shape (n_clusters, n_features)
+        Base 2 logarithm of the ratio of the means of counts.
+    n : ndarray of int of shape (n_clusters, n_features)
+        Number of samples of the cluster that have a value.
     order : ndarray of int of shape (n_clusters, n_features)
         The features of each cluster, leading ones first.
 
@@ -433,7 +445,9 @@ def explain_clusters(
 
 def _check(views: list[Any], names: tuple[str, ...], labels: NDArray[Any]) -> None:
     if not views or len(names) != len(views):
-        raise ValueError(f"view_names has {len(names)} names for {len(views)} views: pass one per view, and a view")
+        raise ValueError(
+            f"view_names has {len(names)} names for {len(views)} views: pass one per view, and at least one view"
+        )
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or not np.any(labels != _NOISE):
         raise ValueError(f"labels must be integers of shape (n_samples,), not all -1; got {labels!r}")
     for view, name in zip(views, names, strict=True):

@@ -455,8 +455,8 @@ def plot_audit(audit: Any, *, ax: Axes | None = None) -> Axes:
 def plot_cluster_features(explanation: Any, cluster: int, *, n_features: int = 8, ax: Axes | None = None) -> Axes:
     """Plot the features that set a cluster apart, as bars with confidence intervals, coloured by view.
 
-    Bars to the right are features with higher values in the cluster than elsewhere, bars to the left those with lower
-    ones.
+    The bars end at the area under the ROC curve (AUC) of the cluster against all other samples: to the right of 0.5 for
+    features with higher values in the cluster, to the left for those with lower values.
 
     Parameters
     ----------
@@ -479,8 +479,8 @@ def plot_cluster_features(explanation: Any, cluster: int, *, n_features: int = 8
     >>> views, y = tm.datasets.make_multiview(120, n_clusters=3, random_state=0)
     >>> ax = tm.plotting.plot_cluster_features(tm.explain.explain_clusters(views, y), 0)
     >>> print(ax.get_xlabel())
-    area under the ROC curve, 95 % interval
-    cluster 0 (40 of 120 samples) against the others
+    AUC with 95 % intervals
+    cluster 0 (40 of 120 samples)
     """
     ax = _start(ax)
     rows = [row for row in explanation.top(n_features) if row.cluster == cluster]
@@ -494,16 +494,16 @@ def plot_cluster_features(explanation: Any, cluster: int, *, n_features: int = 8
     heights = [-row.rank for row in rows]
     ax.hlines(heights, [row.low for row in rows], [row.high for row in rows], color="black", lw=1)
     ax.axvline(0.5, color=_GREY, lw=0.8)
-    ax.set_yticks(heights, [shortened(row.feature, 24) for row in rows])
+    ax.set_yticks(heights, [shortened(row.feature, _letters(ax, _SMALL) // 3) for row in rows])
     ax.set_xlim(-0.02, 1.02)
     _legend(ax)
     size = next(summary.size for summary in explanation.clusters if summary.cluster == cluster)
     group = f"cluster {cluster} ({size} of {explanation.n_samples} samples)"
-    return _label(ax, f"area under the ROC curve, 95 % interval\n{group} against the others", "")
+    return _label(ax, f"AUC with 95 % intervals\n{group}", "")
 
 
 def plot_sample_votes(explained: Any, *, ax: Axes | None = None) -> Axes:
-    """Plot how the landmarks nearest to a sample vote in each view: for its cluster, the runner-up, or others.
+    r"""Plot how the landmarks nearest to a sample vote in each view: for its cluster, the runner-up, or others.
 
     Parameters
     ----------
@@ -524,7 +524,7 @@ def plot_sample_votes(explained: Any, *, ax: Axes | None = None) -> Axes:
     >>> why = tm.explain.SampleExplanation("s7", 0, 0.3, {0: 0.65, 1: 0.35}, weights, votes, ())
     >>> ax = tm.plotting.plot_sample_votes(why)
     >>> [label.get_text() for label in ax.get_yticklabels()]
-    ['text (weight 1.20)', 'image (weight 0.80)']
+    ['text\n(weight 1.20)', 'image\n(weight 0.80)']
     """
     ax = _start(ax)
     groups = {f"cluster {explained.cluster}": explained.cluster}
@@ -539,12 +539,13 @@ def plot_sample_votes(explained: Any, *, ax: Axes | None = None) -> Axes:
         left += shares
     others = np.array([sum(shares.values()) for shares in votes]) - left
     ax.barh(heights, others, left=left, height=0.7, color="#CCCCCC", label="other clusters")
-    ax.set_yticks(
-        heights, [f"{shortened(view, 16)} (weight {weight:.2f})" for view, weight in explained.view_weights.items()]
-    )
+    names = [f"{shortened(view, 16)}\n(weight {weight:.2f})" for view, weight in explained.view_weights.items()]
+    ax.set_yticks(heights, names)
     ax.set_xlim(0, 1)
     _legend(ax)
-    outcome = f"sample {explained.sample}: cluster {explained.cluster}, confidence {explained.confidence:.2f}"
+    outcome = (
+        f"sample {shortened(str(explained.sample), 16)}: cluster {explained.cluster} of {len(explained.membership)}"
+    )
     return _label(ax, f"share of the nearest landmarks\n{outcome}", "")
 
 
