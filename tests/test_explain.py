@@ -76,9 +76,10 @@ def test_difference_and_log_ratio_are_those_of_the_means(seed):
 
 
 def standard_error(theta, n1, n0):
-    """Hanley and McNeil's standard error with the sizes in the numerator replaced by their mean, as by Newcombe."""
-    q1, q2, size = theta / (2 - theta), 2 * theta**2 / (1 + theta), (n1 + n0) / 2
-    return np.sqrt((theta * (1 - theta) + (size - 1) * (q1 - theta**2 + q2 - theta**2)) / (n1 * n0))
+    """Hanley and McNeil's standard error, with the larger variance in the smaller group."""
+    q1, q2 = theta / (2 - theta) - theta**2, 2 * theta**2 / (1 + theta) - theta**2
+    either = [(n1 - 1) * one + (n0 - 1) * other for one, other in ((q1, q2), (q2, q1))]
+    return np.sqrt((theta * (1 - theta) + np.maximum(*either)) / (n1 * n0))
 
 
 def test_ends_of_the_interval_solve_their_equation():
@@ -93,6 +94,10 @@ def test_ends_of_the_interval_solve_their_equation():
         reached = end + sign * norm.ppf(0.975) * standard_error(end, n1, n0)
         # Forty bisections, and a slope below 100.
         np.testing.assert_allclose(reached[inner], explanation.effect[inner], atol=1e-9)
+    grid = np.linspace(0, 1, 2001)[:, None, None]
+    covered = np.abs(explanation.effect - grid) <= norm.ppf(0.975) * standard_error(grid, n1, n0)
+    # Nothing between the ends is left out, and nothing beyond them is covered.
+    np.testing.assert_array_equal(covered, (explanation.low <= grid) & (grid <= explanation.high))
     assert np.all((explanation.low >= 0) & (explanation.low <= explanation.effect))
     assert np.all((explanation.high <= 1) & (explanation.high >= explanation.effect))
 
@@ -116,7 +121,8 @@ def test_interval_of_a_separated_cluster_has_a_width_that_shrinks_with_its_size(
 @pytest.mark.parametrize("n_inside", [6, 25])
 @pytest.mark.parametrize("distribution", ["normal", "exponential"])
 def test_intervals_cover_the_true_area(auc, n_inside, distribution):
-    """4000 independent features: the coverage has a standard error of 0.0035."""
+    """4000 independent features, so that the coverage has a standard error of 0.004; 6 samples with an AUC of 0.97 are
+    covered least, by 93 %."""
     rng = np.random.default_rng(0)
     shape = (n_inside + 60, 4000)
     labels = (np.arange(shape[0]) < n_inside).astype(int)
@@ -126,7 +132,7 @@ def test_intervals_cover_the_true_area(auc, n_inside, distribution):
         values = rng.exponential(size=shape) * np.where(labels, auc / (1 - auc), 1)[:, None]
     explanation = explain_clusters([values], labels)
     coverage = np.mean((explanation.low[1] <= auc) & (auc <= explanation.high[1]))
-    assert 0.92 < coverage < 0.995, coverage
+    assert 0.925 < coverage < 0.995
 
 
 def test_planted_features_lead():
@@ -139,7 +145,7 @@ def test_planted_features_lead():
 
 
 def test_few_lucky_values_do_not_lead():
-    """A feature that only three samples of the cluster have, all above the others, comes after one that is nearly so."""
+    """A feature that three samples of the cluster have, all above the others, comes after one of nearly all samples."""
     rng = np.random.default_rng(0)
     labels = np.arange(100) % 2
     solid = labels * 3 + rng.normal(size=100)
@@ -203,7 +209,11 @@ def test_blocks_change_nothing(monkeypatch):
     views[1] = sp.csr_array(views[1])
     whole = explain_clusters(views, labels)
     monkeypatch.setattr("tensormvc.explain._BLOCK_VALUES", 1)
-    assert same(whole, explain_clusters(views, labels))
+    blocks = explain_clusters(views, labels)
+    for name in ARRAYS:
+        # NumPy adds the values of a single feature in another order.
+        tolerance = 1e-13 if name in ("difference", "log_ratio") else 0
+        np.testing.assert_allclose(getattr(blocks, name), getattr(whole, name), rtol=tolerance)
 
 
 def test_layout_changes_nothing():
@@ -377,7 +387,7 @@ def test_sample_explanation():
     ax = why.plot()
     own, runner_up, others = ax.containers
     assert [bar.get_width() for bar in own] == [0.5, 1, 0]
-    assert [bar.get_width() for bar in runner_up] == [0.3, 0, 0]
+    np.testing.assert_allclose([bar.get_width() for bar in runner_up], [0.3, 0, 0])
     np.testing.assert_allclose([bar.get_width() for bar in others], [0.2, 0, 0], atol=1e-15)
     plt.close("all")
 
@@ -434,7 +444,7 @@ def test_inputs_are_not_modified():
 
 
 def test_a_thousand_samples_are_explained_in_a_second():
-    """Of the processor, not of the clock, which other tests share; a third of it on a machine of 2024."""
+    """By the processor, not by the clock, since other tests run beside; about 0.3 s are needed."""
     rng = np.random.default_rng(0)
     views = [rng.normal(size=(1000, 2000)), sp.csr_array(rng.poisson(0.1, size=(1000, 2000)))]
     start = time.process_time()
@@ -442,6 +452,7 @@ def test_a_thousand_samples_are_explained_in_a_second():
     assert time.process_time() - start < 1
 
 
+@pytest.mark.slow
 def test_lineage_markers_lead_in_blood_cells(shared):
     """B cells are led by CD19, NK cells by the absence of CD5 and CD3 and by CD7 and CD56, T cells by CD8 or CD4."""
     path = shared / "data" / "CITEseq500.h5mu"
