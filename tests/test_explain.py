@@ -176,6 +176,16 @@ def test_constant_empty_and_perfect_features():
     assert explanation.n.tolist() == [[3, 0, 0, 3], [3, 0, 3, 3]]
 
 
+def test_huge_values_keep_their_ranks():
+    explanation = explain_clusters([np.array([[1e300], [-1e300], [2e300], [3e300]])], [0, 0, 1, 1])
+    assert explanation.effect[:, 0].tolist() == [0, 1]
+
+
+def test_truth_values_and_unsigned_labels():
+    values = np.array([[True], [True], [False], [False]])
+    assert explain_clusters([values], np.array([0, 0, 1, 1], dtype=np.uint8)).effect[:, 0].tolist() == [1, 0]
+
+
 def test_one_cluster_has_nothing_to_be_compared_with():
     explanation = explain_clusters([np.arange(6.0).reshape(3, 2)], [0, 0, 0])
     assert np.isnan(explanation.effect).all()
@@ -409,6 +419,7 @@ def test_equal_runners_up_are_decided_by_number():
     ("change", "message"),
     [
         ({"labels": [0, 1]}, "view 0 has shape .* for 2 labels"),
+        ({"views": [np.empty((4, 0))]}, "and a feature"),
         ({"labels": [0.5] * 4}, "labels must be integers"),
         ({"labels": [-1] * 4}, "labels must be integers of shape .*, not all -1"),
         ({"views": []}, "at least one view"),

@@ -452,8 +452,10 @@ def _check(views: list[Any], names: tuple[str, ...], labels: NDArray[Any]) -> No
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or not np.any(labels != _NOISE):
         raise ValueError(f"labels must be integers of shape (n_samples,), not all -1; got {labels!r}")
     for view, name in zip(views, names, strict=True):
-        if view.ndim != 2 or view.shape[0] != len(labels):
-            raise ValueError(f"{name} has shape {view.shape} for {len(labels)} labels: it needs one row per sample")
+        if view.ndim != 2 or view.shape[0] != len(labels) or not view.shape[1]:
+            raise ValueError(
+                f"{name} has shape {view.shape} for {len(labels)} labels: it needs one row per sample, and a feature"
+            )
 
 
 def _aligned(values: Any, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -552,7 +554,7 @@ def _block_effects(values: _Floats, members: sp.csr_array, are_counts: bool) -> 
     total = len(values) - absent.sum(axis=0)
     outside = total - inside
     varies = 2 * ranks.max(axis=0) > total + 1
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # Ranks are multiples of one half, so their sums are exact.
         auc = (members @ ranks - inside * (inside + 1) / 2) / (inside * outside)
         values[absent] = 0

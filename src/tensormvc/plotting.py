@@ -544,7 +544,7 @@ def plot_sample_votes(explained: Any, *, ax: Axes | None = None) -> Axes:
     ax.set_xlim(0, 1)
     _legend(ax)
     outcome = (
-        f"sample {shortened(str(explained.sample), 16)}: cluster {explained.cluster} of {len(explained.membership)}"
+        f"sample {shortened(str(explained.sample), 16)}: cluster {explained.cluster} (of {len(explained.membership)})"
     )
     return _label(ax, f"share of the nearest landmarks\n{outcome}", "")
 
