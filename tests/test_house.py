@@ -22,7 +22,7 @@ LAYERS = [
     {"bases"},
     {"penalties", "metrics", "datasets"},
     {"shrinkage", "algebra", "plotting"},
-    {"methods"},
+    {"methods", "explain"},
     {"diagnostics", "published", "testing", "auto"},
     {"selection", "audit", "persistence", "tl"},
     {"report"},

@@ -91,6 +91,14 @@ def figures(digits, model, sweeps, energies, ratios, audits):
     unlabelled = tm.shuffle_sweep(tm.ESTMC(10, basis="fft", random_state=0), views, rates=(0, 1), n_repeats=1)
     shuffled = {f"shuffle rate {rate:g}": values for rate, values in energies["FFT"].items()}
     four_residuals = tm.TLRLF4MVC(10, basis="agft", random_state=0).fit(views)
+    explained = tm.explain.explain_clusters(views, y)
+    words = [f"a feature whose name goes on and on, number {i}" for i in range(5)]
+    long_names = tm.explain.explain_clusters(
+        [np.arange(60).reshape(12, 5) % 7], np.arange(12) % 2, feature_names=[words]
+    )
+    votes = {"pixels": {0: 0.5, 1: 0.4, 2: 0.1}, "moments": {1: 1.0}}
+    weights = {"pixels": 1.5, "moments": 0.5, "zones": 0.0}
+    why = tm.explain.SampleExplanation("s17", 0, 0.2, {0: 0.5, 1: 0.4, 2: 0.1}, weights, votes, ())
     matrix, cloud = np.split(np.random.default_rng(0).normal(size=(620, 5)), [120])
     return {
         "shuffle_sweep": lambda ax: plotting.plot_shuffle_sweep(sweeps["fft"], ax=ax),
@@ -115,6 +123,9 @@ def figures(digits, model, sweeps, energies, ratios, audits):
         "affinity, unequal": lambda ax: plotting.plot_affinity(model.affinity_, [0] * 110 + [1] * 5 + [2] * 5, ax=ax),
         "affinity, a hundred": lambda ax: plotting.plot_affinity(model.affinity_, np.arange(120) % 100, ax=ax),
         "cluster_number": lambda ax: plotting.plot_cluster_number(tm.estimate_n_clusters(views), ax=ax),
+        "cluster_features": lambda ax: plotting.plot_cluster_features(explained, 3, ax=ax),
+        "cluster_features, long names": lambda ax: plotting.plot_cluster_features(long_names, 1, ax=ax),
+        "sample_votes": lambda ax: plotting.plot_sample_votes(why, ax=ax),
         "audit": lambda ax: plotting.plot_audit(audits["dependent"], ax=ax),
         "audit, no seed": lambda ax: plotting.plot_audit(audits["not dependent, no seed"], ax=ax),
     }
@@ -125,6 +136,7 @@ FIGURES = [
     *["spectrum", "spectrum, one line", "energy_ratio", "energy_ratio, one line"],
     *["basis", "basis, no labels", "basis, small classes", "convergence", "convergence, four residuals"],
     *["embedding", "embedding, twenty", "embedding, forty", "affinity", "affinity, unequal", "affinity, a hundred"],
+    *["cluster_features", "cluster_features, long names", "sample_votes"],
     *["cluster_number", "audit", "audit, no seed"],
 ]
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from . import bench as bench
     from . import datasets as datasets
     from . import diagnostics as diagnostics
+    from . import explain as explain
     from . import metrics as metrics
     from . import penalties as penalties
     from . import plotting as plotting
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-_MODULES = "algebra bench datasets diagnostics metrics penalties plotting published report selection"
-_MODULES += " shrinkage testing tl"
+_MODULES = "algebra bench datasets diagnostics explain metrics penalties plotting published report selection shrinkage "
+_MODULES += "testing tl"
 _FUNCTIONS = [
     *("tensormvc.audit:audit_order", "tensormvc.audit:shuffle_sweep", "tensormvc.auto:MultiViewClustering"),
     *("tensormvc.graphs:ideal_graph", "tensormvc.selection:estimate_n_clusters", "tensormvc.selection:select_model"),

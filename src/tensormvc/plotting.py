@@ -20,8 +20,9 @@ from .datasets._errors import require
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_affinity", "plot_audit", "plot_basis", "plot_cluster_number", "plot_convergence", "plot_embedding"]
-__all__ += ["plot_energy_ratio", "plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum"]
+__all__ = ["plot_affinity", "plot_audit", "plot_basis", "plot_cluster_features", "plot_cluster_number"]
+__all__ += ["plot_convergence", "plot_embedding", "plot_energy_ratio", "plot_sample_votes", "plot_shuffle_by_basis"]
+__all__ += ["plot_shuffle_sweep", "plot_spectrum"]
 
 # The colour-blind safe palette of Okabe and Ito; yellow, which is faint on white, comes last.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -449,6 +450,120 @@ def plot_audit(audit: Any, *, ax: Axes | None = None) -> Axes:
         verdict = f"depends on the order of the rows ({audit.severity})"
     ax.set_title(textwrap.fill(f"{audit.name}: {verdict}", _letters(ax, _TEXT) - 8), fontsize=_TEXT, loc="left")
     return _label(ax, f"agreement; means with 95 % intervals\n{n_orders} orders of {n_samples} samples", "")
+
+
+def plot_cluster_features(explanation: Any, cluster: int, *, n_features: int = 8, ax: Axes | None = None) -> Axes:
+    """Plot the features that set a cluster apart, as bars with confidence intervals, coloured by view.
+
+    The bars end at the area under the ROC curve (AUC) of the cluster against all other samples: to the right of 0.5 for
+    features with higher values in the cluster, to the left for those with lower values.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        The result of `tensormvc.explain.explain_clusters`.
+    cluster : int
+        The cluster.
+    n_features : int, default=8
+        Number of features, the leading one on top.
+    ax : matplotlib Axes, optional
+        Axes to draw in; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> views, y = tm.datasets.make_multiview(120, n_clusters=3, random_state=0)
+    >>> ax = tm.plotting.plot_cluster_features(tm.explain.explain_clusters(views, y), 0)
+    >>> print(ax.get_xlabel())
+    AUC with 95 % intervals
+    cluster 0 (40 of 120 samples)
+    """
+    ax = _start(ax)
+    rows = [row for row in explanation.top(n_features) if row.cluster == cluster]
+    if not rows:
+        known = ", ".join(str(summary.cluster) for summary in explanation.clusters)
+        raise ValueError(f"there is no cluster {cluster!r}; the clusters are {known}")
+    for number, name in enumerate(explanation.view_names):
+        own = [row for row in rows if row.view == name]
+        lengths = [row.effect - 0.5 for row in own]
+        ax.barh([-row.rank for row in own], lengths, left=0.5, height=0.7, color=_colour(number), label=name)
+    heights = [-row.rank for row in rows]
+    ax.hlines(heights, [row.low for row in rows], [row.high for row in rows], color="black", lw=1)
+    ax.axvline(0.5, color=_GREY, lw=0.8)
+    ax.set_yticks(heights, [shortened(row.feature, _letters(ax, _SMALL) // 3) for row in rows])
+    ax.set_xlim(-0.02, 1.02)
+    _legend(ax)
+    size = next(summary.size for summary in explanation.clusters if summary.cluster == cluster)
+    group = f"cluster {cluster} ({size} of {explanation.n_samples} samples)"
+    return _label(ax, f"AUC with 95 % intervals\n{group}", "")
+
+
+def plot_sample_votes(explained: Any, *, ax: Axes | None = None) -> Axes:
+    r"""Plot how the landmarks nearest to a sample vote in each view: for its cluster, the runner-up, or others.
+
+    Parameters
+    ----------
+    explained : SampleExplanation
+        Why a sample is in its cluster.
+    ax : matplotlib Axes, optional
+        Axes to draw in; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> votes = {"text": {0: 0.9, 1: 0.1}, "image": {0: 0.4, 1: 0.6}}
+    >>> weights = {"text": 1.2, "image": 0.8}
+    >>> why = tm.explain.SampleExplanation("s7", 0, 0.3, {0: 0.65, 1: 0.35}, weights, votes, ())
+    >>> ax = tm.plotting.plot_sample_votes(why)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['text\n(weight 1.20)', 'image\n(weight 0.80)']
+    """
+    ax = _start(ax)
+    groups = {f"cluster {explained.cluster}": explained.cluster}
+    if explained.runner_up is not None:
+        groups[f"cluster {explained.runner_up} (runner-up)"] = explained.runner_up
+    heights = [-number for number in range(len(explained.view_weights))]
+    votes = [explained.votes.get(view, {}) for view in explained.view_weights]
+    left = np.zeros(len(votes))
+    for number, (name, cluster) in enumerate(groups.items()):
+        shares = np.array([shares.get(cluster, 0.0) for shares in votes])
+        ax.barh(heights, shares, left=left, height=0.7, color=_colour(number), label=name)
+        left += shares
+    others = np.array([sum(shares.values()) for shares in votes]) - left
+    ax.barh(heights, others, left=left, height=0.7, color="#CCCCCC", label="other clusters")
+    names = [f"{shortened(view, 16)}\n(weight {weight:.2f})" for view, weight in explained.view_weights.items()]
+    ax.set_yticks(heights, names)
+    ax.set_xlim(0, 1)
+    _legend(ax)
+    outcome = (
+        f"sample {shortened(str(explained.sample), 16)}: cluster {explained.cluster} (of {len(explained.membership)})"
+    )
+    return _label(ax, f"share of the nearest landmarks\n{outcome}", "")
+
+
+def grid_of_axes(count: int, n_rows: int) -> NDArray[Any]:
+    """Return axes for small multiples in a new figure, each high enough for some rows of text."""
+    n_columns = min(count, 3)
+    lines = -(-count // n_columns)
+    size = (_FIGURE_SIZE[0] * 0.8 * n_columns, (0.9 + 0.18 * n_rows) * lines + 0.3)
+    figure = require("matplotlib.pyplot", "plotting", "plot").figure(figsize=size, layout="constrained")
+    axes = figure.subplots(lines, n_columns, squeeze=False).ravel()
+    for ax in axes[count:]:
+        ax.remove()
+    return np.asarray(axes[:count])
+
+
+def shortened(name: str, most: int) -> str:
+    """Return the start of a name that is longer than `most` letters."""
+    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def _pairs(square: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .. import metrics, plotting
 from ..backend.checks import random_seed
+from ..backend.frames import data_frame
 from ._agreement import mean_and_interval, numbered_by_first, pairwise_ari
 from ._clusterers import Clusterer, run_all
 
@@ -301,12 +302,3 @@ def check_classes(y: Any, n_samples: int) -> None:
     """Refuse classes of another length than the samples."""
     if y is not None and len(y) != n_samples:
         raise ValueError(f"y has {len(y)} labels for {n_samples} samples")
-
-
-def data_frame(data: Any) -> Any:
-    """Return columns by name, or a list of rows, as a pandas DataFrame."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("to_frame needs pandas: pip install pandas") from error
-    return pd.DataFrame(data)

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from .. import metrics, plotting
 from ..backend.checks import random_seed
+from ..backend.frames import data_frame
 from ..bases import FFT, ViewFFT
 from ..datasets._shuffle import shuffled_positions, take_samples
 from ..diagnostics import circular_total_variation, compact_similarities, low_frequency_share
 from ..views import as_views
 from ._agreement import numbered_by_first, pairwise_ari
-from ._audit import Progress, check_classes, check_count, data_frame
+from ._audit import Progress, check_classes, check_count
 from ._clusterers import Clusterer, is_ours, run_all
 
 _Floats = NDArray[np.float64]
