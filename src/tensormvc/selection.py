@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.metrics import silhouette_score
 
-from .auto._evidence import Measure, gather_evidence, modularity, neighbour_information
+from .auto._evidence import Measure, modularity, neighbour_information
+from .auto._looks import gather_evidence
 from .auto._number import estimate_n_clusters
 from .backend.checks import random_seed
 from .backend.linalg import one_hot

@@ -16,6 +16,8 @@ from ..rows import SampleRandom, kmeans
 # Number of samples whose Ward tree gives k-means a start.
 _TREE_SAMPLES = 2500
 _RESTARTS = 10
+# Strengthens the label of a sample among shares that are equal but for rounding.
+_DECISION = 1e-9
 
 
 def consensus_embedding(labelings: Sequence[Any], weights: Sequence[float], n_components: int) -> NDArray[np.float64]:
@@ -48,7 +50,9 @@ def consensus_embedding(labelings: Sequence[Any], weights: Sequence[float], n_co
     return np.asarray(scaled @ (vectors[:, present] / np.sqrt(values[present])))
 
 
-def cluster_embedding(embedding: NDArray[Any], n_clusters: int, random: SampleRandom) -> NDArray[np.intp]:
+def cluster_embedding(
+    embedding: NDArray[Any], n_clusters: int, random: SampleRandom, n_init: int = _RESTARTS
+) -> NDArray[np.intp]:
     """Cluster the rows of an embedding by their directions, with k-means.
 
     One of its starts comes from the Ward tree of the first rows: with many clusters, random starts nearly always miss
@@ -62,6 +66,8 @@ def cluster_embedding(embedding: NDArray[Any], n_clusters: int, random: SampleRa
         Number of clusters.
     random : SampleRandom
         Draws the other starts.
+    n_init : int
+        Number of the other starts.
 
     Returns
     -------
@@ -74,7 +80,48 @@ def cluster_embedding(embedding: NDArray[Any], n_clusters: int, random: SampleRa
     if n_clusters < len(first := directions[:_TREE_SAMPLES]):
         groups = ward_labels(first, n_clusters)
         centres = (one_hot(groups).T @ first) / np.bincount(groups)[:, None]
-    return kmeans(directions, n_clusters, n_init=_RESTARTS, random=random, centres=centres)[0]
+    return kmeans(directions, n_clusters, n_init=n_init, random=random, centres=centres)[0]
+
+
+def consensus_shares(
+    labelings: Sequence[Any], weights: Sequence[float], labels: NDArray[np.intp], n_clusters: int
+) -> NDArray[np.float64]:
+    """Return by how much of the weight each sample belongs to each cluster of a consensus, (n, k); rows sum to 1.
+
+    A clustering votes for the clusters of the consensus in proportion to how the samples of its own cluster are spread
+    over them. The largest share of a sample may be that of another cluster than its own: the one that most clusterings
+    put it into.
+
+    Parameters
+    ----------
+    labelings : sequence of arrays of int of shape (n,)
+        Labels of each clustering, starting from 0.
+    weights : sequence of float
+        Weights of the clusterings, which sum to 1.
+    labels : ndarray of int of shape (n,)
+        The consensus.
+    n_clusters : int
+        k, of which some clusters may be empty.
+    """
+    clusters = one_hot(labels, n_clusters)
+    shares = np.zeros(clusters.shape)
+    for other, weight in zip(labelings, weights, strict=True):
+        groups = one_hot(other)
+        spread = (groups.T @ clusters).toarray()
+        shares += weight * (groups @ (spread / np.maximum(spread.sum(axis=1, keepdims=True), 1)))
+    return shares
+
+
+def decided(shares: NDArray[np.float64], priority: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the shares with the largest of each row slightly raised, so that it is the largest beyond rounding.
+
+    Ties go to the cluster that comes first in the priority, whatever the clusters are numbered.
+    """
+    rows = np.arange(len(shares))
+    winner = priority[np.argmax(shares[:, priority], axis=1)]
+    raised = shares / (1 + _DECISION)
+    raised[rows, winner] += _DECISION / (1 + _DECISION)
+    return raised
 
 
 def ward_labels(points: NDArray[Any], n_clusters: int) -> NDArray[np.intp]:

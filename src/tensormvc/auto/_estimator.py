@@ -1,25 +1,29 @@
-"""`MultiViewClustering`: from views to clusters without labels, and the report on what was chosen."""
+"""`MultiViewClustering`: from views to clusters without labels."""
 
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from ..backend.linalg import one_hot
-from ..graphs._fuzzy import find_neighbours
 from ..methods._base import COUNT, POSITIVE, MultiViewClusterer
-from ..rows import SampleRandom, row_blocks
+from ..rows import SampleRandom
 from ..views import Views, as_views
-from ._consensus import cluster_embedding, consensus_embedding
-from ._evidence import ChosenNormalisation, Evidence, gather_evidence
-from ._members import Member, run_pipelines
-from ._number import ClusterNumber, cluster_number
+from ._consensus import cluster_embedding, consensus_embedding, consensus_shares, decided
+from ._evidence import Evidence
+from ._impute import complete_gaps
+from ._looks import asked_weights, gather_looks
+from ._members import run_looks
+from ._number import cluster_number
+from ._placement import FittedClustering, FittedView, Samples
+from ._report import AutoReport, LookSummary
 
 _MOST_LANDMARKS = 10_000
 _LEAST_LANDMARKS = 1000
@@ -29,65 +33,8 @@ _MEMBER_SHARE = 0.85
 # Estimated seconds of the neighbour search per pair of samples, and per pair and feature.
 _SECONDS_PER_PAIR = 8e-9
 _SECONDS_PER_PRODUCT = 5e-11
-# Landmarks that vote on the label of another sample.
-_VOTES = 10
-
-
-@dataclass(frozen=True)
-class AutoReport:
-    """What `MultiViewClustering` chose, and why; ``print`` shows it as text.
-
-    Attributes
-    ----------
-    normalisations : list of ChosenNormalisation
-        The scaling of each view.
-    view_weights : dict of str to float
-        Weights of the views, with mean 1.
-    n_clusters : int
-        Number of clusters.
-    cluster_number : ClusterNumber or None
-        How the number of clusters was estimated; None if it was set.
-    members : list of Member
-        The clusterings that were combined, best score first.
-    n_samples : int
-        Number of samples.
-    n_landmarks : int
-        Number of samples that were clustered; the others got the labels of their nearest landmarks.
-    left_out : list of str
-        Pipelines that the time budget was too short for.
-    seconds : float
-        Duration of the fit.
-    """
-
-    normalisations: list[ChosenNormalisation]
-    view_weights: dict[str, float]
-    n_clusters: int
-    cluster_number: ClusterNumber | None
-    members: list[Member]
-    n_samples: int
-    n_landmarks: int
-    left_out: list[str]
-    seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain values, without the labels of the members."""
-        members = [{"name": m.name, "score": m.score, "weight": m.weight} for m in self.members]
-        number = None if self.cluster_number is None else self.cluster_number.statement
-        return {**asdict(replace(self, members=[], cluster_number=None)), "members": members, "cluster_number": number}
-
-    def __str__(self) -> str:
-        why = "set by n_clusters" if self.cluster_number is None else self.cluster_number.statement
-        lines = ["Views"]
-        lines += [f"  {c.view}: weight {self.view_weights[c.view]:.2f}; {c.reason}" for c in self.normalisations]
-        lines.append(f"Clusters: {self.n_clusters} ({why})")
-        if self.n_landmarks < self.n_samples:
-            share = f"{self.n_landmarks:,} of {self.n_samples:,} samples"
-            lines.append(f"Landmarks: {share} were clustered; the others got the labels of their nearest landmarks")
-        lines.append(f"Consensus of {len(self.members)} clusterings (neighbour information in nats; weight)")
-        lines += [f"  {member.name}: {member.score:.3f}; {100 * member.weight:.0f} %" for member in self.members]
-        if self.left_out:
-            lines.append(f"Left out for lack of time: {', '.join(self.left_out)}")
-        return "\n".join(lines)
+# Weight of the votes of the clusterings where they would leave a cluster without samples.
+_WEAK_VOTES = 0.25
 
 
 @dataclass(repr=False, eq=False)
@@ -160,6 +107,7 @@ class MultiViewClustering(MultiViewClusterer):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_clusters": [*COUNT, StrOptions({"auto"})],
         "normalisation": [str, list, tuple, dict],
+        "view_weights": [StrOptions({"auto"}), "array-like", dict],
         "time_budget": POSITIVE,
         "view_sizes": ["array-like", None],
         "random_state": ["random_state"],
@@ -169,6 +117,7 @@ class MultiViewClustering(MultiViewClusterer):
 
     n_clusters: int | str = "auto"
     normalisation: Any = "auto"
+    view_weights: Any = "auto"
     time_budget: float = 300
     view_sizes: Sequence[int] | None = None
     random_state: Any = None
@@ -176,43 +125,124 @@ class MultiViewClustering(MultiViewClusterer):
     progress: Callable[[int, int, str], Any] | None = None
 
     def _views_of(self, views: Any) -> Views:
-        return as_views(views, view_sizes=self.view_sizes, unit=False).on_host()
+        return as_views(views, view_sizes=self.view_sizes, unit=False, lenient=True).on_host()
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         start = time.perf_counter()
-        views.refuse_missing("MultiViewClustering")
-        evidence = gather_evidence(views, self.normalisation)
-        n_landmarks = _landmark_count(evidence, self.time_budget)
-        landmarks = evidence.first(n_landmarks)
-        if sample_graph is not None:
-            sample_graph = sp.csr_array(sample_graph[:n_landmarks, :n_landmarks])
+        samples = Samples.of(views.arrays, views.missing)
+        described = np.flatnonzero(~samples.missing.all(axis=1))
+        if len(described) < max(2, 1 if self.n_clusters == "auto" else self.n_clusters):
+            raise ValueError(f"only {len(described)} samples have any value that is not zero: there is nothing to cluster")
+        landmarks = described[: _landmark_count(len(described), [a.shape[1] for a in samples.arrays], self.time_budget)]
+        landmark_views = _part_of(views, samples, landmarks)
+        looks = gather_looks(landmark_views, self.normalisation, self.view_weights)
         estimate = None
         if self.n_clusters == "auto":
-            estimate = cluster_number(landmarks)
+            estimate = cluster_number(looks[0])
             self._notify(0, 1, "number of clusters")
         self.n_clusters_ = int(self.n_clusters) if estimate is None else estimate.n_clusters
+        if sample_graph is not None:
+            sample_graph = sp.csr_array(sample_graph[landmarks][:, landmarks])
         deadline = start + _MEMBER_SHARE * self.time_budget
-        members, left_out = run_pipelines(landmarks, self.n_clusters_, sample_graph, seed, deadline, self._notify)
-        if left_out:
-            message = f"time_budget={self.time_budget:g} is too short for {len(left_out)} pipelines: raise it"
-            warnings.warn(f"{message}, or results will depend on the machine's speed", RuntimeWarning, stacklevel=4)
-        embedding = consensus_embedding([m.labels for m in members], [m.weight for m in members], self.n_clusters_)
-        labels = cluster_embedding(embedding, self.n_clusters_, SampleRandom(landmarks.views, seed))
-        if n_landmarks < views.n_samples:
-            labels, embedding = _extended(evidence, labels, embedding)
-        self.embedding_ = views.to_given_order(embedding)
-        self.landmarks_ = views.order[:n_landmarks]
+        tried, left_out = run_looks(looks, self.n_clusters_, sample_graph, seed, deadline, self._notify)
+        members = [replace(m, weight=look.weight * m.weight) for look in tried for m in look.members]
+        shares, embedding = _consensus(tried[0].evidence, members, self.n_clusters_, seed)
+        fitted = _fitted(landmark_views, samples.hashes[landmarks], tried[0].evidence, shares, embedding)
+        self._set_results(views, samples, fitted, landmarks)
+        evidence = tried[0].evidence
+        asked = zip(views.names, asked_weights(self.view_weights, views), strict=True)
         self.report_ = AutoReport(
-            normalisations=evidence.normalisations,
+            normalisations=evidence.choices,
             view_weights=dict(zip(views.names, evidence.weights.tolist(), strict=True)),
+            asked_weights={name: float(weight) for name, weight in asked if weight is not None},
+            looks=[LookSummary(look.evidence.name, look.agreement, look.weight) for look in tried],
+            agreement=tried[0].agreement,
+            related=evidence.related,
             n_clusters=self.n_clusters_,
             cluster_number=estimate,
-            members=members,
+            members=sorted(members, key=lambda member: -member.weight),
             n_samples=views.n_samples,
-            n_landmarks=n_landmarks,
+            n_landmarks=len(landmarks),
+            n_gaps={name: count for name, count in zip(views.names, views.n_gaps, strict=True) if count},
+            n_single=int(np.sum((~samples.missing).sum(axis=1) == 1)),
+            n_empty=views.n_samples - len(described),
             left_out=left_out,
             seconds=time.perf_counter() - start,
         )
+        if left_out:
+            message = f"time_budget={self.time_budget:g} is too short for {len(left_out)} parts of the fit: raise it"
+            warnings.warn(f"{message}, or results will depend on the machine's speed", RuntimeWarning, stacklevel=4)
+        for message in self.report_.warnings:
+            warnings.warn(message, UserWarning, stacklevel=4)
+
+    def predict(self, views: Any, *, min_confidence: float = 0.0) -> NDArray[np.intp]:
+        """Assign samples to clusters by their nearest landmarks, in the views that they have.
+
+        Samples of the fit get their label of the fit, exactly; every sample gets what it would get alone.
+
+        Parameters
+        ----------
+        views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
+            The samples, as in `fit`, in any subset of the fitted views: a list with None for the others, or a dict by
+            name. Features of tables are matched by name.
+        min_confidence : float, default=0
+            Samples with a lower confidence get the label −1.
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+        """
+        membership = self.predict_proba(views)
+        labels = np.argmax(membership, axis=1)
+        return np.where(confidence(membership) < min_confidence, -1, labels)
+
+    def predict_proba(self, views: Any) -> NDArray[np.float64]:
+        """Return by how much samples belong to each cluster, (n_samples, n_clusters); rows sum to 1.
+
+        Parameters
+        ----------
+        views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
+            The samples, as in `predict`.
+        """
+        return self.fitted_.memberships(self._links(views))
+
+    def transform(self, views: Any) -> NDArray[np.float64]:
+        """Return the coordinates of samples in ``embedding_``: the mean over their nearest landmarks.
+
+        Parameters
+        ----------
+        views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
+            The samples, as in `predict`.
+        """
+        return np.asarray(self._links(views) @ self.fitted_.embedding)
+
+    def _links(self, views: Any) -> sp.csr_array:
+        check_is_fitted(self)
+        samples, _ = self.fitted_.samples_of(views, self.view_sizes)
+        return self.fitted_.links(samples)
+
+    def _set_results(self, views: Views, samples: Samples, fitted: FittedClustering, landmarks: Any) -> None:
+        """Set what there is of every sample: landmarks have it, the others get it from their nearest landmarks."""
+        links = fitted.links(samples)
+        membership = fitted.memberships(links)
+        labels = np.argmax(membership, axis=1)
+        described = np.flatnonzero(np.diff(links.indptr))
+        number = _by_size(labels[described], self.n_clusters_)
+        fitted = replace(fitted, shares=fitted.shares[:, number], priority=np.argsort(number)[fitted.priority])
+        membership = membership[:, number]
+        # Without any value, all clusters are equally likely, and the first one is as good as any.
+        labels = np.argmax(membership, axis=1)
+        self.fitted_ = fitted
+        self.membership_ = views.to_given_order(membership)
+        self.confidence_ = confidence(self.membership_)
+        self.embedding_ = views.to_given_order(np.asarray(links @ fitted.embedding))
+        self.landmarks_ = views.order[landmarks]
+        self.sample_ids_ = views.sample_ids
+        given = np.argsort(views.view_order)
+        self.view_names_ = [views.names[v] for v in given]
+        weights = np.where(samples.missing, 0, [max(view.weight, 1e-300) for view in fitted.views])
+        totals = np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
+        self.sample_view_weights_ = views.to_given_order((weights / totals)[:, given])
         views.local_rows.hold(labels=labels)
 
     def _notify(self, done: int, total: int, stage: str) -> None:
@@ -222,34 +252,68 @@ class MultiViewClustering(MultiViewClusterer):
             self.progress(done, total, stage)
 
 
-def _landmark_count(evidence: Evidence, time_budget: float) -> int:
+def confidence(membership: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return by how much the largest share of each sample exceeds its second largest."""
+    if membership.shape[1] == 1:
+        return np.ones(len(membership))
+    ordered = np.partition(membership, -2, axis=1)
+    return np.asarray(ordered[:, -1] - ordered[:, -2])
+
+
+def _landmark_count(n_samples: int, widths: list[int], time_budget: float) -> int:
     """Return how many samples can be compared with all others in time, by a rule that does not look at the clock."""
-    n = evidence.views.n_samples
-    widths = [part.shape[1] for part in evidence.parts]
-    seconds = n * ((len(widths) + 1) * _SECONDS_PER_PAIR + 2 * sum(widths) * _SECONDS_PER_PRODUCT)
+    seconds = n_samples * ((len(widths) + 1) * _SECONDS_PER_PAIR + 2 * sum(widths) * _SECONDS_PER_PRODUCT)
     affordable = int(_NEIGHBOUR_SHARE * time_budget / seconds)
-    return min(n, max(_LEAST_LANDMARKS, min(_MOST_LANDMARKS, affordable)))
+    return min(n_samples, max(_LEAST_LANDMARKS, min(_MOST_LANDMARKS, affordable)))
 
 
-def _extended(evidence: Evidence, labels: Any, embedding: Any) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return labels and embedding of all samples, given those of the landmarks, which come first.
+def _part_of(views: Views, samples: Samples, rows: NDArray[np.intp]) -> Views:
+    """Return some of the samples as views, their single gaps completed, and empty rows marked as missing."""
+    chosen = samples[rows]
+    return replace(
+        views,
+        arrays=tuple(complete_gaps(chosen.arrays, chosen.missing)),
+        order=views.order[rows],
+        row_keys=views.row_keys[rows],
+        missing=chosen.missing,
+    )
 
-    The nearest landmarks vote on the label, in each view and in the concatenated views; the latter also give the mean
-    of the embedding.
-    """
-    n, n_landmarks = evidence.views.n_samples, len(labels)
-    clusters = one_hot(labels).toarray()
-    votes = np.zeros((n - n_landmarks, clusters.shape[1]))
-    means = np.empty((n - n_landmarks, embedding.shape[1]))
-    searches = [([part], weight) for part, weight in zip(evidence.parts, evidence.weights, strict=True)]
-    searches.append((evidence.joint_parts, float(len(evidence.parts))))
-    for parts, weight in searches:
-        landmarks = [part[:n_landmarks] for part in parts]
-        for rows in row_blocks(n - n_landmarks):
-            block = [part[n_landmarks + rows.start : n_landmarks + rows.stop] for part in parts]
-            links = find_neighbours(block, min(_VOTES, n_landmarks), landmarks).graph()
-            counts = np.diff(links.indptr)[:, None]
-            votes[rows] += weight * (links @ clusters) / counts
-            # The concatenated views come last, and overwrite the others.
-            means[rows] = links @ embedding / counts
-    return np.concatenate([labels, np.argmax(votes, axis=1)]), np.concatenate([embedding, means])
+
+def _consensus(evidence: Evidence, members: Sequence[Any], n_clusters: int, seed: int) -> Any:
+    """Return by how much each landmark belongs to each cluster of the consensus, and the embedding that it is found in."""
+    labelings, weights = [member.labels for member in members], [member.weight for member in members]
+    embedding = consensus_embedding(labelings, weights, n_clusters)
+    labels = cluster_embedding(embedding, n_clusters, SampleRandom(evidence.views, seed))
+    shares = consensus_shares(labelings, weights, labels, n_clusters)
+    # Exact duplicates, which follow each other, belong together.
+    keys = evidence.views.row_keys
+    heads = np.concatenate([[True], keys[1:] != keys[:-1]])
+    same = np.flatnonzero(heads)[np.cumsum(heads) - 1]
+    shares, embedding, labels = shares[same], embedding[same], labels[same]
+    if len(np.unique(np.argmax(shares, axis=1))) < n_clusters:
+        shares = _WEAK_VOTES * shares + (1 - _WEAK_VOTES) * one_hot(labels, n_clusters).toarray()
+    return decided(shares, np.arange(n_clusters)), embedding
+
+
+def _fitted(views: Views, hashes: Any, evidence: Evidence, shares: Any, embedding: Any) -> FittedClustering:
+    columns = zip(
+        views.names, views.feature_names, views.categories, evidence.scalings, evidence.weights.tolist(), views.arrays,
+        strict=True,
+    )
+    return FittedClustering(
+        views=[FittedView(*column) for column in columns],
+        view_order=views.view_order,
+        missing=views.missing,
+        hashes=hashes,
+        shares=shares,
+        priority=np.arange(shares.shape[1]),
+        embedding=embedding,
+    )
+
+
+def _by_size(labels: NDArray[np.intp], n_clusters: int) -> NDArray[np.intp]:
+    """Return the clusters by size, equal ones by their first sample."""
+    first = np.full(n_clusters, len(labels))
+    values, where = np.unique(labels, return_index=True)
+    first[values] = where
+    return np.lexsort((first, -np.bincount(labels, minlength=n_clusters)))

@@ -157,7 +157,7 @@ def gather_looks(views: Views, normalisation: Any = "auto", view_weights: Any = 
             next((name for name in names if name in suitable), fallback)
             for suitable, fallback in zip(options.suitable, first, strict=True)
         ]
-    asked = _asked_weights(view_weights, views)
+    asked = asked_weights(view_weights, views)
     looks: dict[tuple[str, ...], Evidence] = {}
     for look, scalings in chosen.items():
         if tuple(scalings) not in looks:
@@ -259,7 +259,7 @@ def _requested(normalisation: Any, views: Views) -> list[str]:
     return requested
 
 
-def _asked_weights(view_weights: Any, views: Views) -> list[float | None]:
+def asked_weights(view_weights: Any, views: Views) -> list[float | None]:
     """Return the weight asked for each view, in working order; None to let the data decide."""
     asked = [None if weight == "auto" else weight for weight in _by_view("view_weights", view_weights, views)]
     numbers = [weight for weight in asked if weight is not None]

@@ -1,32 +1,35 @@
-"""The clusterings that a consensus is made of: several pipelines, and the weight of each result."""
+"""The clusterings that a consensus is made of: several ways to look at the views, several graphs, and their weights."""
+
+from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..backend.linalg import one_hot
 from ..bases import GFT
-from ..methods import TSVDMVC
 from ..rows import SampleRandom
 from ..views import Views
 from ._consensus import cluster_embedding
 from ._evidence import FUSIONS, Evidence
 
-# A clustering whose score is this share below the best counts e times less.
+# A clustering whose score is this share below the best of its look counts e times less.
 TEMPERATURE = 0.05
+# A look whose clusterings agree by this much less (adjusted Rand index) than those of the best look counts e times less.
+LOOK_TEMPERATURE = 0.1
+# Looks that count less than this share of the best one after a first round are not pursued.
+_LEAST_SHARE = 0.05
 # Eigenvectors per cluster of the larger embeddings: small clusters may appear only in later ones.
 MORE_FREQUENCIES = 1.3
-# Up to here t-SVD-MVC, with time in O(n³), is one of the pipelines.
-_TENSOR_UP_TO = 1000
+# Random starts of k-means beside the one from a Ward tree.
+_RESTARTS = 3
 
 Progress = Callable[[int, int, str], None]
-_Clusterings = Iterator[tuple[str, NDArray[np.intp]]]
-_Pipeline = tuple[str, Callable[[], sp.csr_array], Callable[[sp.csr_array, Views, int, int], _Clusterings]]
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,9 @@ class Member:
     Attributes
     ----------
     name : str
-        The pipeline.
+        The graph, and the number of frequencies.
+    look : str
+        The way to look at the views.
     score : float
         Weighted mean over the views of `neighbour_information`, in nats.
     weight : float
@@ -46,20 +51,46 @@ class Member:
     """
 
     name: str
+    look: str
     score: float
     weight: float
     labels: NDArray[np.intp] = field(repr=False, compare=False)
 
 
-def run_pipelines(
-    evidence: Evidence, n_clusters: int, sample_graph: Any, seed: int, deadline: float, progress: Progress
-) -> tuple[list[Member], list[str]]:
-    """Cluster the samples in several ways, and weight the results by how well they fit the neighbourhood graphs.
+@dataclass(frozen=True)
+class Look:
+    """One way to look at the views, and the clusterings that it led to.
 
-    Parameters
+    Attributes
     ----------
     evidence : Evidence
         The scaled and weighted views.
+    members : list of Member
+        The clusterings, with weights within this look.
+    agreement : float
+        Mean adjusted Rand index between the clusterings.
+    weight : float
+        Share of this look in the consensus.
+    """
+
+    evidence: Evidence
+    members: list[Member]
+    agreement: float
+    weight: float = 0.0
+
+
+def run_looks(
+    looks: list[Evidence], n_clusters: int, sample_graph: Any, seed: int, deadline: float, progress: Progress
+) -> tuple[list[Look], list[str]]:
+    """Cluster the samples in several ways for each way to look at them.
+
+    In a first round each look is tried with small neighbourhoods. Those whose clusterings agree are pursued with larger
+    ones: a look whose graphs lead to different clusterings has no clear answer.
+
+    Parameters
+    ----------
+    looks : list of Evidence
+        The scaled and weighted views, in several ways.
     n_clusters : int
         Number of clusters.
     sample_graph : csr_array of shape (n, n) or None
@@ -67,63 +98,108 @@ def run_pipelines(
     seed : int
         Seed of the k-means starts.
     deadline : float
-        Value of `time.perf_counter` by which the last pipeline should end; at least one is run.
+        Value of `time.perf_counter` by which the last clustering should end; the first look is always tried.
     progress : function of (done, total, name)
-        Called after each pipeline.
+        Called after each look.
 
     Returns
     -------
-    members : list of Member
-        Best score first.
+    looks : list of Look
+        Most weight first.
     left_out : list of str
-        Pipelines that there was no time for.
+        What there was no time for.
     """
-    plan = _pipelines(evidence, sample_graph)
-    names: list[str] = []
-    labelings: list[NDArray[np.intp]] = []
     left_out: list[str] = []
+    tried: list[Look] = []
     longest = 0.0
-    for done, (name, build_graph, cluster) in enumerate(plan, start=1):
-        start = time.perf_counter()
-        if labelings and start + longest > deadline:
-            left_out.append(name)
+    sizes = looks[0].sizes
+
+    def in_time(what: str) -> bool:
+        if tried and time.perf_counter() + longest > deadline:
+            left_out.append(what)
+            return False
+        return True
+
+    for done, evidence in enumerate(looks, start=1):
+        if not in_time(evidence.name):
             continue
-        for variant, labels in cluster(build_graph(), evidence.views, n_clusters, seed):
-            names.append(name + variant)
-            labelings.append(labels)
+        start = time.perf_counter()
+        graphs = _graphs(evidence, sizes[0])
+        if sample_graph is not None:
+            graphs = {"sample_graph": sample_graph, **graphs}
+        labelings = dict(_clusterings(evidence, graphs, n_clusters, seed))
+        tried.append(_look(evidence, labelings))
         longest = max(longest, time.perf_counter() - start)
-        progress(done, len(plan), name)
-    scores = np.array([evidence.score(labels) for labels in labelings])
+        progress(done, 2 * len(looks), evidence.name)
+    pursued = [look for look in _weighted(tried) if look.weight >= _LEAST_SHARE * max(one.weight for one in tried)]
+    finished: list[Look] = []
+    for done, look in enumerate(pursued, start=1):
+        if len(sizes) > 1 and in_time(f"{look.evidence.name}, {sizes[1]} neighbours"):
+            labelings = {member.name: member.labels for member in look.members}
+            labelings |= dict(_clusterings(look.evidence, _graphs(look.evidence, sizes[1]), n_clusters, seed))
+            look = _look(look.evidence, labelings)  # noqa: PLW2901
+        finished.append(look)
+        progress(len(looks) + done, len(looks) + len(pursued), look.evidence.name)
+    return sorted(_weighted(finished), key=lambda look: -look.weight), left_out
+
+
+def _graphs(evidence: Evidence, n_neighbors: int) -> dict[str, sp.csr_array]:
+    return {f"{kind} graph, {n_neighbors} neighbours": evidence.graph(kind, n_neighbors) for kind in FUSIONS}
+
+
+def _clusterings(
+    evidence: Evidence, graphs: dict[str, sp.csr_array], n_clusters: int, seed: int
+) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    """Cluster the low frequencies of graphs: one per cluster, and a few more that count less the higher they are."""
+    views = evidence.views
+    random = SampleRandom(views, seed)
+    for name, graph in graphs.items():
+        values, vectors = low_frequencies(graph, views, int(MORE_FREQUENCIES * n_clusters) + 1)
+        damped = vectors * np.maximum(1 - values, 0) ** 2
+        for points in (vectors[:, :n_clusters], damped):
+            labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS)
+            yield f"{name}, {points.shape[1]} frequencies", labels
+
+
+def low_frequencies(
+    graph: sp.csr_array, views: Views, count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the lowest frequencies of a graph and their eigenvectors."""
+    count = min(views.n_samples, count)
+    basis = GFT(n_components=count).fit(views, sample_graph=graph)
+    return basis.eigenvalues_[:count], basis.eigenvectors_[:, :count]
+
+
+def _look(evidence: Evidence, labelings: dict[str, NDArray[np.intp]]) -> Look:
+    scores = np.array([evidence.score(labels) for labels in labelings.values()])
     weights = np.exp((scores / max(float(scores.max()), np.finfo(np.float64).tiny) - 1) / TEMPERATURE)
     weights /= weights.sum()
-    members = map(Member, names, scores.tolist(), weights.tolist(), labelings)
-    return sorted(members, key=lambda member: -member.score), left_out
+    names, looks = list(labelings), [evidence.name] * len(labelings)
+    members = list(map(Member, names, looks, scores.tolist(), weights.tolist(), labelings.values()))
+    return Look(evidence, members, mean_agreement(list(labelings.values())))
 
 
-def _pipelines(evidence: Evidence, sample_graph: Any) -> list[_Pipeline]:
-    """Return names of pipelines, what builds their graphs, and what clusters them; the most useful first."""
-    graphs: list[tuple[str, Callable[[], sp.csr_array]]] = [
-        (f"{kind} graph, {k} neighbours", partial(evidence.graph, kind, k)) for k in evidence.sizes for kind in FUSIONS
-    ]
-    if sample_graph is not None:
-        graphs.insert(0, ("sample_graph", lambda: sample_graph))
-    plan: list[_Pipeline] = [(name, build_graph, _spectral) for name, build_graph in graphs]
-    if evidence.views.n_samples <= _TENSOR_UP_TO:
-        plan.append((f"TSVDMVC, {graphs[0][0]}", graphs[0][1], _tensor))
-    return plan
+def _weighted(looks: list[Look]) -> list[Look]:
+    """Return the looks with their shares in the consensus, and so for their members."""
+    agreements = np.array([look.agreement for look in looks])
+    weights = np.exp((agreements - agreements.max()) / LOOK_TEMPERATURE)
+    shares = (weights / weights.sum()).tolist()
+    return [replace(look, weight=share) for look, share in zip(looks, shares, strict=True)]
 
 
-def _spectral(graph: sp.csr_array, views: Views, n_clusters: int, seed: int) -> _Clusterings:
-    """Cluster the low frequencies of a graph: one per cluster, and a few more that count less the higher they are."""
-    random = SampleRandom(views, seed)
-    more = min(views.n_samples, int(MORE_FREQUENCIES * n_clusters) + 1)
-    basis = GFT(n_components=more).fit(views, sample_graph=graph)
-    vectors = basis.eigenvectors_[:, :more]
-    damped = vectors * np.maximum(1 - basis.eigenvalues_[:more], 0) ** 2
-    yield f", {n_clusters} frequencies", cluster_embedding(vectors[:, :n_clusters], n_clusters, random)
-    yield f", {more} frequencies", cluster_embedding(damped, n_clusters, random)
-
-
-def _tensor(graph: sp.csr_array, views: Views, n_clusters: int, seed: int) -> _Clusterings:
-    model = TSVDMVC(n_clusters, basis=GFT(), random_state=seed)
-    yield "", model.fit(views, sample_graph=graph).labels_
+def mean_agreement(labelings: list[NDArray[np.intp]]) -> float:
+    """Return the mean adjusted Rand index between clusterings of the same samples; 1 for a single one."""
+    n, count = len(labelings[0]), len(labelings)
+    if count == 1:
+        return 1.0
+    indicators = sp.hstack([one_hot(labels) for labels in labelings], format="csr")
+    counts = (indicators.T @ indicators).toarray()
+    starts = np.cumsum([0, *(labels.max() + 1 for labels in labelings[:-1])])
+    pairs = counts * (counts - 1) / 2
+    together = np.add.reduceat(np.add.reduceat(pairs, starts, axis=0), starts, axis=1)
+    own = np.diag(together)
+    expected = np.outer(own, own) / max(n * (n - 1) / 2, 1)
+    largest = (own[:, None] + own) / 2
+    spread = largest - expected
+    index = np.divide(together - expected, spread, out=np.ones_like(spread), where=spread > 0)
+    return float(index[np.triu_indices(count, 1)].mean())

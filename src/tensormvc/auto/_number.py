@@ -14,7 +14,8 @@ from ..bases import GFT
 from ..plotting import plot_cluster_number
 from ..views import as_views
 from ._consensus import ward_labels
-from ._evidence import FUSIONS, Evidence, gather_evidence, modularity
+from ._evidence import FUSIONS, Evidence, modularity
+from ._looks import gather_evidence
 
 _COMPARED_SAMPLES = 1500
 _MOST_CLUSTERS = 130

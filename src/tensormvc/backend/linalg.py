@@ -153,11 +153,11 @@ def matmul_into(left: Array, right: Array, out: Array) -> Array:
     return torch.matmul(left, right, out=out)
 
 
-def one_hot(labels: Any) -> scipy.sparse.csr_array:
+def one_hot(labels: Any, n_clusters: int | None = None) -> scipy.sparse.csr_array:
     """Return the indicators of clusters, (n, k), from labels that count from 0."""
     labels = np.asarray(labels)
-    n = len(labels)
-    return scipy.sparse.csr_array((np.ones(n), labels, np.arange(n + 1)), shape=(n, int(labels.max()) + 1))
+    shape = len(labels), int(labels.max()) + 1 if n_clusters is None else n_clusters
+    return scipy.sparse.csr_array((np.ones(len(labels)), labels, np.arange(len(labels) + 1)), shape=shape)
 
 
 class SparseFactor:

@@ -22,6 +22,8 @@ _BANDWIDTH_STEPS = 50
 _LEAST_BANDWIDTH = 1e-3
 # Threads search for multiples of this number of samples, the size of scikit-learn's blocks.
 _SEARCHED_AT_ONCE = 256
+# Differences between values that are computed at a time: what the cache holds.
+_PAIRS_AT_ONCE = 2**16
 
 # Samples, their neighbours, and the squared distances between them.
 _Links = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]
@@ -116,6 +118,7 @@ def find_neighbours(
     n_neighbors: int,
     others: list[Any] | None = None,
     shares: NDArray[np.float64] | None = None,
+    exact: bool = False,
 ) -> Neighbours:
     """Return the nearest neighbours of every sample.
 
@@ -133,6 +136,9 @@ def find_neighbours(
         The candidates; by default the samples themselves, of which none is its own neighbour.
     shares : ndarray of shape (n, n_parts), optional
         As in `DistanceBlocks`, for samples that lack some of the parts.
+    exact : bool, default=False
+        Whether distances to the nearest candidates are computed pair by pair, so that they do not depend on which
+        samples are searched for together.
 
     Returns
     -------
@@ -146,7 +152,11 @@ def find_neighbours(
     found: list[_Links] = []
     if shares is None and not any(map(is_sparse, parts)):
         count = min(2 * n_neighbors + 2, n_candidates)
-        rows, indices, squares = links(undecided, *_compiled_search(np.hstack(parts), np.hstack(candidates), count))
+        samples, points = np.hstack(parts), np.hstack(candidates)
+        squares, indices = _compiled_search(samples, points, count)
+        if exact:
+            squares = _pairwise(samples, points, indices)
+        rows, indices, squares = links(undecided, squares, indices)
         # A longer list holds ties without a nearer neighbour, of which there may be more.
         longer = np.bincount(rows, minlength=n) > 2 * n_neighbors
         complete = ~longer[rows]
@@ -174,6 +184,22 @@ def _compiled_search(samples: Any, candidates: Any, count: int) -> tuple[NDArray
 
     parallel_ranges(work, len(samples), _SEARCHED_AT_ONCE)
     return squares, indices
+
+
+def _pairwise(samples: NDArray[Any], candidates: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the squared distances between samples and some candidates each, (n, count)."""
+    squares = np.empty(indices.shape)
+    step = max(1, _PAIRS_AT_ONCE // (indices.shape[1] * samples.shape[1]))
+
+    def work(start: int, stop: int) -> None:
+        for lo in range(start, stop, step):
+            rows = slice(lo, min(lo + step, stop))
+            differences = candidates[indices[rows]]
+            differences -= samples[rows, None]
+            squares[rows] = np.einsum("ijk,ijk->ij", differences, differences)
+
+    parallel_ranges(work, len(samples), step)
+    return squares
 
 
 def _search_rows(blocks: DistanceBlocks, samples: NDArray[np.intp], links: Callable[..., _Links]) -> list[_Links]:

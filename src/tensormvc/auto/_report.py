@@ -1,0 +1,142 @@
+"""What the front door chose, and why, as data and as text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ._looks import ChosenScaling
+from ._members import Member
+from ._number import ClusterNumber
+
+# Agreement of the clusterings from which a result is called clear, and below which it is called weak.
+_CLEAR = 0.8
+_WEAK = 0.5
+
+
+@dataclass(frozen=True)
+class LookSummary:
+    """One way to look at the views: its name, how well its clusterings agree, and its share in the consensus."""
+
+    name: str
+    agreement: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class AutoReport:
+    """What `MultiViewClustering` chose, and why; ``print`` shows it as text.
+
+    Attributes
+    ----------
+    normalisations : list of ChosenScaling
+        The scaling of each view in the way of looking at the views that counts most.
+    view_weights : dict of str to float
+        Weights of the views there, with mean 1.
+    asked_weights : dict of str to float
+        Weights that were set by `view_weights`.
+    looks : list of LookSummary
+        The ways of looking that were combined, most weight first.
+    agreement : float
+        Mean adjusted Rand index between the clusterings of the first of them: how clear the clusters are.
+    related : bool
+        Whether the views agree on neighbours beyond chance.
+    n_clusters : int
+        Number of clusters.
+    cluster_number : ClusterNumber or None
+        How the number of clusters was estimated; None if it was set.
+    members : list of Member
+        The clusterings that were combined, most weight first.
+    n_samples : int
+        Number of samples.
+    n_landmarks : int
+        Number of samples that were clustered; the others got the labels of their nearest landmarks.
+    n_gaps : dict of str to int
+        Number of single values that were missing in each view, and completed from the nearest neighbours.
+    n_single : int
+        Number of samples that only one view describes.
+    n_empty : int
+        Number of samples without any value, which were left out.
+    left_out : list of str
+        What the time budget was too short for.
+    seconds : float
+        Duration of the fit.
+    """
+
+    normalisations: list[ChosenScaling]
+    view_weights: dict[str, float]
+    asked_weights: dict[str, float]
+    looks: list[LookSummary]
+    agreement: float
+    related: bool
+    n_clusters: int
+    cluster_number: ClusterNumber | None
+    members: list[Member]
+    n_samples: int
+    n_landmarks: int
+    n_gaps: dict[str, int]
+    n_single: int
+    n_empty: int
+    left_out: list[str]
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, without the labels of the members."""
+        members = [{"name": m.name, "look": m.look, "score": m.score, "weight": m.weight} for m in self.members]
+        number = None if self.cluster_number is None else self.cluster_number.statement
+        plain = asdict(replace(self, members=[], cluster_number=None))
+        return {**plain, "members": members, "cluster_number": number, "certainty": self.certainty}
+
+    @property
+    def certainty(self) -> str:
+        """How clear the clusters are, and what to do about it."""
+        found = f"clusterings from different graphs agree by {self.agreement:.2f} (adjusted Rand index)"
+        if self.agreement >= _CLEAR:
+            return f"clear: {found}"
+        if self.agreement >= _WEAK:
+            return f"moderate: {found}; check samples with a low confidence"
+        return f"weak: {found}; other numbers of clusters may fit better, or there are none"
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a user should know before trusting the result."""
+        found = []
+        if not self.related:
+            found.append(
+                "no view confirms another: their nearest neighbours agree no more than by chance, and views were "
+                "weighted by how reproducible their own neighbourhoods are"
+            )
+        if self.agreement < _WEAK:
+            found.append(f"the clusters are {self.certainty}")
+        return found
+
+    def __str__(self) -> str:
+        why = "set by n_clusters" if self.cluster_number is None else self.cluster_number.statement
+        lines = ["Views", *map(self._view_line, self.normalisations)]
+        if self.n_single and len(self.normalisations) > 1:
+            lines.append(f"  {self.n_single:,} samples rest on one view")
+        if self.n_empty:
+            lines.append(f"  {self.n_empty:,} samples have no value in any view: left out, label 0 with confidence 0")
+        lines += [f"Clusters: {self.n_clusters} ({why})", f"Certainty: {self.certainty}"]
+        lines += [f"Note: {warning}" for warning in self.warnings]
+        if self.n_landmarks < self.n_samples - self.n_empty:
+            share = f"{self.n_landmarks:,} of {self.n_samples:,} samples"
+            lines.append(f"Landmarks: {share} were clustered; the others got the labels of their nearest landmarks")
+        lines.append(f"Consensus of {len(self.members)} clusterings, by the scaling of the views (agreement; weight)")
+        lines += [f"  {look.name}: {look.agreement:.2f}; {100 * look.weight:.0f} %" for look in self.looks]
+        if self.left_out:
+            lines.append(f"Left out for lack of time: {', '.join(self.left_out)}")
+        return "\n".join(lines)
+
+    def _view_line(self, choice: ChosenScaling) -> str:
+        parts = [f"weight {self.view_weights[choice.view]:.2f}"]
+        if choice.view in self.asked_weights:
+            parts[0] += f" (set to {self.asked_weights[choice.view]:g} by view_weights)"
+        parts.append(choice.meaning)
+        if choice.shared is not None:
+            parts.append(f"{100 * max(choice.shared, 0):.0f} % of its nearest neighbours are shared, beyond chance")
+        if choice.n_missing:
+            parts.append(f"{choice.n_missing:,} samples lack it")
+        if gaps := self.n_gaps.get(choice.view):
+            parts.append(f"{gaps:,} single values were missing, and completed from the nearest neighbours")
+        return f"  {choice.view}: {'; '.join(parts)}"
