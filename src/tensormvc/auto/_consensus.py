@@ -11,10 +11,12 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.preprocessing import normalize
 
 from ..backend.linalg import one_hot
+from ..backend.threads import one_blas_thread
 from ..rows import SampleRandom, kmeans
 
 # Number of samples whose Ward tree gives k-means a start.
-_TREE_SAMPLES = 2500
+_TREE_SAMPLES = 1000
+_TREE_SAMPLES_PER_CLUSTER = 12
 _RESTARTS = 10
 # Strengthens the label of a sample among shares that are equal but for rounding.
 _DECISION = 1e-9
@@ -44,7 +46,8 @@ def consensus_embedding(labelings: Sequence[Any], weights: Sequence[float], n_co
     indicators = sp.hstack(columns, format="csr")
     degrees = indicators @ (indicators.T @ np.ones(len(labelings[0])))
     scaled = sp.csr_array(indicators.multiply(1 / np.sqrt(degrees)[:, None]))
-    values, vectors = np.linalg.eigh((scaled.T @ scaled).toarray())
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh((scaled.T @ scaled).toarray())
     values, vectors = values[::-1][:n_components], vectors[:, ::-1][:, :n_components]
     present = values > 1e-9
     return np.asarray(scaled @ (vectors[:, present] / np.sqrt(values[present])))
@@ -77,7 +80,8 @@ def cluster_embedding(
         return np.zeros(len(embedding), dtype=np.intp)
     directions = normalize(embedding)
     centres = None
-    if n_clusters < len(first := directions[:_TREE_SAMPLES]):
+    n_first = max(_TREE_SAMPLES, _TREE_SAMPLES_PER_CLUSTER * n_clusters)
+    if n_clusters < len(first := directions[:n_first]):
         groups = ward_labels(first, n_clusters)
         centres = (one_hot(groups).T @ first) / np.bincount(groups)[:, None]
     return kmeans(directions, n_clusters, n_init=n_init, random=random, centres=centres)[0]

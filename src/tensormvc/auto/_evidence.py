@@ -109,6 +109,8 @@ class Evidence:
         The scaling of each view.
     parts : list of arrays (n, d_v)
         The scaled views; rows of missing samples are zero.
+    neighbours : list of Neighbours
+        The nearest neighbours in each view, of the samples that have it, counted among these.
     weights : ndarray of shape (m,)
         Weights of the views, with mean 1.
     choices : list
@@ -121,18 +123,20 @@ class Evidence:
     views: Views
     scalings: list[Scaling]
     parts: list[Any]
+    neighbours: list[Neighbours]
     weights: NDArray[np.float64]
     choices: list[Any]
     related: bool
 
     def first(self, n_samples: int) -> Evidence:
         """Return the evidence on the first samples alone."""
-        return replace(self, views=first_samples(self.views, n_samples), parts=[part[:n_samples] for part in self.parts])
+        views, parts = first_samples(self.views, n_samples), [part[:n_samples] for part in self.parts]
+        return replace(self, views=views, parts=parts, neighbours=neighbours_in(parts, views.missing))
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Numbers of neighbours of the graphs."""
-        return tuple(dict.fromkeys(min(k, self.views.n_samples - 1) for k in NEIGHBOURS))
+        return sizes(self.views.n_samples)
 
     @property
     def joint_parts(self) -> list[Any]:
@@ -146,16 +150,6 @@ class Evidence:
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     @cached_property
-    def _neighbours(self) -> list[Neighbours]:
-        """The nearest neighbours in each view, of the samples that have it."""
-        pairs = zip(self.parts, self._present, strict=True)
-        return [find_neighbours([part[rows]], min(self.sizes[-1], len(rows) - 1)) for part, rows in pairs]
-
-    @cached_property
-    def _present(self) -> list[NDArray[np.intp]]:
-        return [np.flatnonzero(~missing) for missing in self.views.missing.T]
-
-    @cached_property
     def _joint_neighbours(self) -> Neighbours:
         gaps = self.views.missing.any()
         shares = np.where(self.views.missing, 0, self.weights / self.weights.sum()) if gaps else None
@@ -163,8 +157,8 @@ class Evidence:
 
     def _view_graphs(self, kind: str, n_neighbors: int) -> list[sp.csr_array]:
         """Return the fuzzy graph, or the graph of links, of every view over all samples."""
-        graphs = [getattr(lists.nearest(n_neighbors), f"{kind}_graph")() for lists in self._neighbours]
-        return [spread(graph, rows, self.views.n_samples) for graph, rows in zip(graphs, self._present, strict=True)]
+        graphs = [getattr(lists.nearest(n_neighbors), f"{kind}_graph")() for lists in self.neighbours]
+        return [spread(graph, ~lacking) for graph, lacking in zip(graphs, self.views.missing.T, strict=True)]
 
     @cached_property
     def _judges(self) -> list[sp.csr_array]:
@@ -202,13 +196,28 @@ class Evidence:
         return float(sum(weight * measure(graph, labels) for weight, graph in pairs))
 
 
-def spread(graph: sp.csr_array, samples: NDArray[np.intp], n_samples: int) -> sp.csr_array:
+def sizes(n_samples: int) -> tuple[int, ...]:
+    """Return the numbers of neighbours of the graphs of so many samples."""
+    return tuple(dict.fromkeys(min(k, n_samples - 1) for k in NEIGHBOURS))
+
+
+def neighbours_in(parts: list[Any], missing: NDArray[np.bool_]) -> list[Neighbours]:
+    """Return the nearest neighbours in each of the scaled views, of the samples that have it."""
+    most = sizes(len(missing))[-1]
+    present = [np.flatnonzero(~lacking) for lacking in missing.T]
+    return [
+        find_neighbours([part if len(rows) == len(missing) else part[rows]], min(most, len(rows) - 1))
+        for part, rows in zip(parts, present, strict=True)
+    ]
+
+
+def spread(graph: sp.csr_array, present: NDArray[np.bool_]) -> sp.csr_array:
     """Return a graph over some of the samples as a graph over all of them."""
-    if len(samples) == n_samples:
+    if present.all():
         return graph
-    entries = graph.tocoo()
+    entries, samples = graph.tocoo(), np.flatnonzero(present)
     row, column = (samples[index] for index in entries.coords)
-    return sp.csr_array((entries.data, (row, column)), shape=(n_samples, n_samples))
+    return sp.csr_array((entries.data, (row, column)), shape=(len(present), len(present)))
 
 
 def first_samples(views: Views, n_samples: int) -> Views:

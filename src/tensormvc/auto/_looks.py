@@ -18,11 +18,11 @@ from ..backend.arrays import is_sparse
 from ..graphs._fuzzy import find_neighbours
 from ..views import Views
 from ..views._order import unit_rows
-from ._evidence import NEIGHBOURS, Evidence, spread
+from ._evidence import NEIGHBOURS, Evidence, neighbours_in, spread
 from ._scaling import RECIPES, Scaling, fit_scaling, lean, suitable_scalings, usual_scaling
 
 # Number of samples that scalings are compared on.
-_COMPARED_SAMPLES = 1500
+_COMPARED_SAMPLES = 1000
 # A view that agrees with no other one keeps this share of the largest weight.
 _LEAST_WEIGHT = 0.02
 # Below this share of common neighbours beyond chance, views count as unrelated.
@@ -81,8 +81,8 @@ class _Option:
         rows = self.rows[self.rows < n_samples]
         if len(rows) < 2:
             return sp.csr_array((n_samples, n_samples))
-        k = min(NEIGHBOURS[0], len(rows) - 1)
-        return spread(find_neighbours([self.part[rows][:, columns]], k).graph(), rows, n_samples)
+        graph = find_neighbours([self.part[rows][:, columns]], min(NEIGHBOURS[0], len(rows) - 1)).graph()
+        return spread(graph, np.isin(np.arange(n_samples), rows))
 
 
 class Options:
@@ -196,12 +196,16 @@ def _evidence(look: str, options: Options, names: list[str], asked: list[float |
     views = options.views
     m, n = views.n_views, min(views.n_samples, _COMPARED_SAMPLES)
     chosen = [options[v, name] for v, name in enumerate(names)]
+    parts = [option.part for option in chosen]
+    neighbours = neighbours_in(parts, views.missing)
     shared: list[float | None] = [None] * m
     weights = np.ones(m)
     related = True
     if m > 1:
-        links = _shared_links([option.links(n) for option in chosen], np.arange(m), views.missing[:n])
-        agreement = np.mean(links, axis=1, where=~np.eye(m, dtype=bool))
+        graphs = [lists.nearest(min(NEIGHBOURS[0], lists.n_candidates - 1)).graph() for lists in neighbours]
+        links = [spread(graph, ~lacking) for graph, lacking in zip(graphs, views.missing.T, strict=True)]
+        common = _shared_links(links, np.arange(m), views.missing)
+        agreement = np.mean(common, axis=1, where=~np.eye(m, dtype=bool))
         shared = agreement.tolist()
         related = bool(agreement.max() > _UNRELATED)
         weights = agreement if related else np.array([_reliability(option, n) for option in chosen])
@@ -213,7 +217,8 @@ def _evidence(look: str, options: Options, names: list[str], asked: list[float |
         name=look,
         views=options.working_views,
         scalings=[option.scaling for option in chosen],
-        parts=[option.part for option in chosen],
+        parts=parts,
+        neighbours=neighbours,
         weights=weights / weights.mean(),
         choices=list(map(ChosenScaling, views.names, names, shared, counts)),
         related=related,
