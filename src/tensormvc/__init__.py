@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .audit import audit_order as audit_order
     from .audit import shuffle_sweep as shuffle_sweep
     from .auto import MultiViewClustering as MultiViewClustering
+    from .auto import impute_views as impute_views
     from .bases._anchor import *
     from .bases._fixed import *
     from .bases._graph import *
@@ -43,6 +44,7 @@ _MODULES = "algebra bench datasets diagnostics explain metrics penalties plottin
 _MODULES += "testing tl"
 _FUNCTIONS = [
     *("tensormvc.audit:audit_order", "tensormvc.audit:shuffle_sweep", "tensormvc.auto:MultiViewClustering"),
+    "tensormvc.auto:impute_views",
     *("tensormvc.graphs:ideal_graph", "tensormvc.selection:estimate_n_clusters", "tensormvc.selection:select_model"),
     *("tensormvc.persistence:load", "tensormvc.persistence:save"),
 ]

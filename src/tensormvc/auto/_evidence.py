@@ -145,9 +145,35 @@ class Evidence:
 
     @cached_property
     def sample_weights(self) -> NDArray[np.float64]:
-        """How much each view counts for each sample, (n, m); rows sum to 1."""
-        weights = np.where(self.views.missing, 0, self.weights)
+        """How much each view counts for each sample, (n, m); rows sum to 1.
+
+        The weight of a view is multiplied by how well the neighbours around the sample are confirmed by other views,
+        relative to the whole view, and is 0 where the sample is missing.
+        """
+        weights = self.weights * self._local_support
+        weights[self.views.missing] = 0
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    @cached_property
+    def _local_support(self) -> NDArray[np.float64]:
+        """The share of neighbours around each sample that other views confirm, relative to the mean of the view."""
+        n, m = self.views.missing.shape
+        support = np.ones((n, m))
+        import os
+        if m == 1 or not self.related or os.environ.get('NOLOCAL'):
+            return support
+        graphs = [spread(lists.graph(), ~lacking) for lists, lacking in zip(self.neighbours, self.views.missing.T, strict=True)]
+        total = sp.csr_array(sum(graphs[1:], graphs[0]))
+        for v, graph in enumerate(graphs):
+            # Links of this view that are in the total more than once are in another view, too.
+            others = total - graph
+            confirmed = np.asarray(graph.multiply(others.minimum(1)).sum(axis=1)).ravel()
+            degrees = np.maximum(np.diff(graph.indptr), 1)
+            share = (confirmed / degrees)
+            around = (share + (graph @ share)) / (1 + degrees)
+            mean = max(float(around[~self.views.missing[:, v]].mean()), np.finfo(np.float64).tiny)
+            support[:, v] = (around + mean) / (2 * mean)
+        return support
 
     @cached_property
     def _joint_neighbours(self) -> Neighbours:
