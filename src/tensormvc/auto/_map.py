@@ -18,7 +18,7 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA
+from sklearn.utils.extmath import randomized_svd
 
 from ..backend.threads import one_blas_thread
 
@@ -28,6 +28,8 @@ _EXAGGERATION = 12.0
 _FIRST_DEVIATION = 1e-4
 # The potential of one point is 1 at its place and 1/2 at distance 1: with this spacing, forces are within a few percent.
 _SPACING = 0.5
+# Points that are all further apart than this mean potential says repel each other less than by the formula.
+_LEAST_POTENTIAL = 0.01
 # The spacing grows where the grid would have more nodes than this along an axis.
 _MOST_NODES = 512
 _PLACING_STEPS = 30
@@ -35,6 +37,8 @@ _PLACING_STEPS = 30
 
 def principal_plane(parts: list[Any]) -> NDArray[np.float64]:
     """Return the first two principal components of the concatenated parts, to start a layout from.
+
+    Sparse parts are not centred.
 
     Parameters
     ----------
@@ -45,13 +49,13 @@ def principal_plane(parts: list[Any]) -> NDArray[np.float64]:
     -------
     ndarray of shape (n, 2)
     """
-    samples = sp.csr_array(sp.hstack(parts)) if any(map(sp.issparse, parts)) else np.hstack(parts)
-    n, d = samples.shape
-    if min(n, d) <= 2:
-        samples = samples.toarray() if sp.issparse(samples) else samples
-        return np.pad(samples - samples.mean(axis=0), ((0, 0), (0, max(0, 2 - d))))[:, :2]
+    samples: Any = sp.csr_array(sp.hstack(parts)) if any(map(sp.issparse, parts)) else np.hstack(parts)
+    if not sp.issparse(samples):
+        samples = samples - samples.mean(axis=0)
+    n_components = min(2, *samples.shape)
     with one_blas_thread():
-        return np.asarray(PCA(2, svd_solver="arpack", random_state=0).fit_transform(samples))
+        vectors, lengths, _ = randomized_svd(samples, n_components, random_state=0)
+    return np.pad(vectors * lengths, ((0, 0), (0, 2 - n_components)))
 
 
 def layout(graph: sp.csr_array, start: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -73,8 +77,7 @@ def layout(graph: sp.csr_array, start: NDArray[np.float64]) -> NDArray[np.float6
         Centred at the origin; neighbours are about 1 apart.
     """
     n = graph.shape[0]
-    total = float(graph.sum())
-    weights = graph.data / total if total > 0 else graph.data
+    weights = graph.data / max(float(graph.data.sum()), np.finfo(np.float64).tiny)
     n_links = np.diff(graph.indptr)
     linked = np.flatnonzero(n_links)
     first_links = graph.indptr[linked]
@@ -86,7 +89,9 @@ def layout(graph: sp.csr_array, start: NDArray[np.float64]) -> NDArray[np.float6
         if grid is None or not grid.holds(points):
             grid = _Grid.around(points)
         potential, slope = grid.potential(points)
-        gradient = slope / (2 * max(float(potential.sum()) - n, np.finfo(np.float64).tiny))
+        # Without the potential of each point at its own place, which the grid has only within some percent.
+        total = max(float(potential.sum()) - n, _LEAST_POTENTIAL * n)
+        gradient = slope / (2 * total)
         apart = np.repeat(points, n_links, axis=1) - points.take(graph.indices, axis=1)
         apart *= weights / (1 + apart[0] ** 2 + apart[1] ** 2)
         gradient[:, linked] += exaggeration * np.add.reduceat(apart, first_links, axis=1)
@@ -131,10 +136,10 @@ def place(landmark_map: NDArray[np.float64], neighbours: sp.csr_array) -> NDArra
 
 
 def _scaled(start: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the start centred, with a small standard deviation along each axis."""
+    """Return the start centred, with a small standard deviation."""
     centred = start - start.mean(axis=0)
-    deviation = centred.std(axis=0)
-    return np.asarray(_FIRST_DEVIATION * centred / np.where(deviation > 0, deviation, 1))
+    deviation = float(centred.std())
+    return np.asarray(_FIRST_DEVIATION / (deviation or 1.0) * centred)
 
 
 @dataclass(frozen=True)
