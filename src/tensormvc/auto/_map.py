@@ -26,12 +26,14 @@ from ..backend.threads import one_blas_thread
 _GATHERING_STEPS, _SPREADING_STEPS = 100, 200
 _EXAGGERATION = 12.0
 _FIRST_DEVIATION = 1e-4
-# The potential of one point is 1 at its place and 1/2 at distance 1: with this spacing, forces are within a few percent.
-_SPACING = 0.5
-# Points that are all further apart than this mean potential says repel each other less than by the formula.
-_LEAST_POTENTIAL = 0.01
-# The spacing grows where the grid would have more nodes than this along an axis.
-_MOST_NODES = 512
+# The potential of a point falls to a half at distance 1; with this spacing, forces are right to about 2 %.
+_SPACING = 0.4
+# Nodes at least along the longer axis: at first, all points are close to each other.
+_LEAST_NODES = 32
+# Nodes per sample at most; a larger map, which only samples without links make, has a larger spacing.
+_MOST_NODES = 64
+# Least Z / n. It is 5 to 15 on usual maps; without a limit, samples without links would push each other away forever.
+_LEAST_POTENTIAL = 1.0
 _PLACING_STEPS = 30
 
 
@@ -61,8 +63,8 @@ def principal_plane(parts: list[Any]) -> NDArray[np.float64]:
 def layout(graph: sp.csr_array, start: NDArray[np.float64]) -> NDArray[np.float64]:
     """Arrange samples in the plane so that linked samples are close to each other.
 
-    Distances between clusters that share no links mean little, except for what they keep of the start. Time and memory
-    are O(links) per step, and O(a log a) for the area a that the map covers, which grows with n.
+    Distances between clusters that share no links mean little, except for what they keep of the start. A step takes
+    O(links + n log n) time.
 
     Parameters
     ----------
@@ -89,7 +91,7 @@ def layout(graph: sp.csr_array, start: NDArray[np.float64]) -> NDArray[np.float6
         if grid is None or not grid.holds(points):
             grid = _Grid.around(points)
         potential, slope = grid.potential(points)
-        # Without the potential of each point at its own place, which the grid has only within some percent.
+        # Z, which leaves out the potential of 1 that each point has at its own place.
         total = max(float(potential.sum()) - n, _LEAST_POTENTIAL * n)
         gradient = slope / (2 * total)
         apart = np.repeat(points, n_links, axis=1) - points.take(graph.indices, axis=1)
@@ -162,8 +164,8 @@ class _Grid:
     origin: NDArray[np.float64]
     end: NDArray[np.float64]
     spacing: float
-    shape: tuple[int, int]
-    transfer: NDArray[np.complex64]
+    shape: tuple[int, ...]
+    transfer: NDArray[Any]
 
     @staticmethod
     def around(points: NDArray[np.float64]) -> _Grid:
@@ -171,15 +173,15 @@ class _Grid:
         low, high = points.min(axis=1, keepdims=True), points.max(axis=1, keepdims=True)
         room = 1 + 0.1 * (high - low)
         origin, end = low - room, high + room
-        spacing = max(_SPACING, float((end - origin).max()) / _MOST_NODES)
+        width = float((end - origin).max())
+        spacing = max(min(_SPACING, width / _LEAST_NODES), width / np.sqrt(_MOST_NODES * points.shape[1]))
         # A spline reaches over four nodes, one before the cell of its point and two behind it.
         needed = np.ceil((end - origin)[:, 0] / spacing).astype(int) + 4
-        width, height = (scipy.fft.next_fast_len(2 * int(count), real=True) for count in needed)
-        across, along = (spacing * np.minimum(np.arange(p), p - np.arange(p)) for p in (width, height))
-        kernel = 1 / (1 + across[:, None] ** 2 + along**2)
-        spline = np.outer(*((2 + np.cos(2 * np.pi * np.arange(p) / p)) / 3 for p in (width, height)))
-        transfer = scipy.fft.rfft2(kernel) / spline[:, : height // 2 + 1] ** 2
-        return _Grid(origin, end, spacing, (width, height), transfer.astype(np.complex64))
+        shape = tuple(scipy.fft.next_fast_len(2 * int(count), real=True) for count in needed)
+        x, y = (spacing * np.minimum(np.arange(size), size - np.arange(size)) for size in shape)
+        spectrum = scipy.fft.rfft2(1 / (1 + x[:, None] ** 2 + y**2))
+        spline = np.outer(*((2 + np.cos(2 * np.pi * np.arange(size) / size)) / 3 for size in shape))
+        return _Grid(origin, end, spacing, shape, spectrum / spline[:, : spectrum.shape[1]] ** 2)
 
     def holds(self, points: NDArray[np.float64]) -> bool:
         """Return whether all points (2, n) are on the grid."""
@@ -194,8 +196,8 @@ class _Grid:
         nodes = corner[:, None] + (self.shape[1] * np.arange(4)[:, None] + np.arange(4)).ravel()
         spread = (x[:, :, None] * y[:, None, :]).reshape(nodes.shape)
         charges = np.bincount(nodes.ravel(), spread.ravel(), self.shape[0] * self.shape[1])
-        spectrum = scipy.fft.rfft2(charges.reshape(self.shape).astype(np.float32))
-        values = scipy.fft.irfft2(spectrum * self.transfer, self.shape).ravel()[nodes].astype(np.float64)
+        spectrum = scipy.fft.rfft2(charges.reshape(self.shape))
+        values = scipy.fft.irfft2(spectrum * self.transfer, self.shape).ravel()[nodes]
         potential = np.einsum("ij,ij->i", values, spread)
         values = values.reshape(-1, 4, 4)
         slopes = (np.einsum("ijk,ij,ik->i", values, x_slope, y), np.einsum("ijk,ij,ik->i", values, x, y_slope))
