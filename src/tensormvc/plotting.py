@@ -385,7 +385,7 @@ def plot_map(model: Any, *, labels: ArrayLike | None = None, ax: Axes | None = N
     points = np.asarray(model.map_, dtype=float)
     n = len(points)
     order, edges, names = _sorted_by(model.labels_ if labels is None else labels, n)
-    medians = np.array([np.median(points[order[i:j]], axis=0) for i, j in pairwise(edges)])
+    medians = np.array([np.nanmedian(points[order[i:j]], axis=0) for i, j in pairwise(edges)])
     grouped = [name != -1 for name in names]
     colours = np.full(len(names), _GREY)
     colours[grouped] = _far_apart_colours(medians[grouped])
@@ -400,15 +400,13 @@ def plot_map(model: Any, *, labels: ArrayLike | None = None, ax: Axes | None = N
     if 1 < len(names) <= _MOST_NAMED:
         from matplotlib.lines import Line2D
 
-        texts = [f"{name} ({count})" for name, count in zip(names, np.diff(edges), strict=True)]
-        dots = [
-            Line2D([], [], color=c, marker="o", ms=4, ls="none", label=t) for c, t in zip(colours, texts, strict=True)
-        ]
-        _legend(ax, dots, title="cluster (samples)")
+        look = {"marker": "o", "ms": 4, "ls": "none"}
+        dots = [Line2D([], [], color=c, label=str(name), **look) for name, c in zip(names, colours, strict=True)]
+        _legend(ax, dots, title="cluster")
     if len(names) > 1:
         _write_apart(ax, [str(name) for name in compress(names, grouped)], medians[grouped])
     ax.spines[:].set_visible(False)
-    return _label(ax, f"{n} samples, close to their neighbours", "")
+    return _label(ax, f"map of {n} samples", "")
 
 
 def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -> Axes:
