@@ -15,8 +15,9 @@ from tensormvc.auto._map import layout, place, principal_plane
 from tensormvc.graphs._fuzzy import find_neighbours
 from tensormvc.views import as_views
 
-# Files of multi-view data in the field, and at most this many of their samples.
-SETS = ["Handwritten", "MSRCv1", "ORL_4views", "100leaves", "Dermatology", "Scene-15"]
+# Benchmark files, and how many of their samples are mapped at most.
+SETS = ["MSRCv1", "Dermatology"]
+SLOW_SETS = ["Handwritten", "ORL_4views", "100leaves", "Scene-15"]
 MOST_SAMPLES = 2000
 
 
@@ -142,8 +143,7 @@ def test_neighbours_on_the_map_are_neighbours_of_the_samples(digit_map):
     assert reached > 0.97
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", [*SETS, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW_SETS)])
 def test_as_trustworthy_as_tsne(shared, name):
     views, _ = tm.datasets.load_views(shared / "data" / f"{name}.mat")
     samples, points, _ = mapped(views, min(MOST_SAMPLES, len(views[0])))
@@ -204,7 +204,7 @@ def test_principal_plane_of_little_data(shape):
 
 
 def links(rows, n_landmarks):
-    """Return weights of landmarks, one dictionary a sample."""
+    """Return weights of landmarks, one dictionary per sample."""
     entries = [(i, j, weight) for i, row in enumerate(rows) for j, weight in row.items()]
     i, j, weights = (np.array(column) for column in zip(*entries, strict=True))
     return sp.csr_array((weights.astype(float), (i, j)), shape=(len(rows), n_landmarks))

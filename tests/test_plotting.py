@@ -526,6 +526,11 @@ def test_map_by_other_labels_ignores_the_confidence():
         plotting.plot_map(model, labels=[0] * 5, ax=new_axes())
 
 
+def test_a_model_without_a_map_is_refused(model):
+    with pytest.raises(ValueError, match=r"TSVDMVC.* has no map_: pass a fitted MultiViewClustering"):
+        plotting.plot_map(model)
+
+
 def test_clusters_of_one_colour_are_far_apart_on_a_map():
     places = np.stack([np.repeat(np.arange(5.0), 4), np.tile(np.arange(4.0), 5)], axis=1)
     colours = np.array(plotting._far_apart_colours(places))

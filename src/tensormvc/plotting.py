@@ -381,8 +381,10 @@ def plot_map(model: Any, *, labels: ArrayLike | None = None, ax: Axes | None = N
     >>> [text.get_text() for text in ax.texts]
     ['0', '1']
     """
+    if (points := getattr(model, "map_", None)) is None:
+        raise ValueError(f"{model!r} has no map_: pass a fitted MultiViewClustering")
     ax = _start(ax)
-    points = np.asarray(model.map_, dtype=float)
+    points = np.asarray(points, dtype=float)
     n = len(points)
     order, edges, names = _sorted_by(model.labels_ if labels is None else labels, n)
     medians = np.array([np.nanmedian(points[order[i:j]], axis=0) for i, j in pairwise(edges)])

@@ -6,7 +6,7 @@ Z = Σ w_ij. Its gradient is
 
     ∂KL/∂y_i = 4 Σ_j p_ij w_ij (y_i − y_j) + 2 ∇φ(y_i) / Z        with        φ(y) = Σ_j 1 / (1 + |y − y_j|²).
 
-The potential φ is a convolution, computed by FFT on a grid. Nothing here is random.
+The potential φ is a convolution, computed by FFT on a grid. Everything is deterministic.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ def layout(graph: sp.csr_array, start: NDArray[np.float64]) -> NDArray[np.float6
         potential, slope = grid.potential(points)
         # Z, which leaves out the potential of 1 that each point has at its own place.
         total = max(float(potential.sum()) - n, _LEAST_POTENTIAL * n)
+        # A quarter of the gradient above.
         gradient = slope / (2 * total)
         apart = np.repeat(points, n_links, axis=1) - points.take(graph.indices, axis=1)
         apart *= weights / (1 + apart[0] ** 2 + apart[1] ** 2)
