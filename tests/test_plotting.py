@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -119,6 +120,9 @@ def figures(digits, model, sweeps, energies, ratios, audits):
         "embedding": lambda ax: plotting.plot_embedding(model.embedding_, model.labels_, ax=ax),
         "embedding, twenty": lambda ax: plotting.plot_embedding(cloud, np.arange(500) % 20, ax=ax),
         "embedding, forty": lambda ax: plotting.plot_embedding(cloud, np.arange(500) % 40, ax=ax),
+        "map": lambda ax: plotting.plot_map(a_map(y, confidence_=np.linspace(0, 1, 120)), ax=ax),
+        "map, twenty": lambda ax: plotting.plot_map(a_map(np.arange(500) % 20), ax=ax),
+        "map, a hundred": lambda ax: plotting.plot_map(a_map(np.arange(500) % 100), ax=ax),
         "affinity": lambda ax: plotting.plot_affinity(model.affinity_, model.labels_, ax=ax),
         "affinity, unequal": lambda ax: plotting.plot_affinity(model.affinity_, [0] * 110 + [1] * 5 + [2] * 5, ax=ax),
         "affinity, a hundred": lambda ax: plotting.plot_affinity(model.affinity_, np.arange(120) % 100, ax=ax),
@@ -131,12 +135,20 @@ def figures(digits, model, sweeps, energies, ratios, audits):
     }
 
 
+def a_map(labels, **more):
+    """Return what `plot_map` needs to know of a model: samples scattered around the places of their clusters."""
+    generator = np.random.default_rng(0)
+    places = generator.uniform(-40, 40, size=(len(np.unique(labels)), 2))
+    return SimpleNamespace(map_=places[labels] + generator.normal(size=(len(labels), 2)), labels_=labels, **more)
+
+
 FIGURES = [
     *["shuffle_sweep", "shuffle_sweep, no labels", "shuffle_by_basis", "shuffle_by_basis, eight"],
     *["spectrum", "spectrum, one line", "energy_ratio", "energy_ratio, one line"],
     *["basis", "basis, no labels", "basis, small classes", "convergence", "convergence, four residuals"],
     *["embedding", "embedding, twenty", "embedding, forty", "affinity", "affinity, unequal", "affinity, a hundred"],
     *["cluster_features", "cluster_features, long names", "sample_votes"],
+    *["map", "map, twenty", "map, a hundred"],
     *["cluster_number", "audit", "audit, no seed"],
 ]
 
@@ -496,6 +508,48 @@ def test_audit_of_two_orders_is_drawn(digits, monkeypatch):
     for interval in (audit.order_ari_interval, (np.nan, np.nan), (0.1, 0.2)):
         ax = plotting.plot_audit(replace(audit, order_ari_interval=interval), ax=new_axes())
         assert illegible(ax.figure, monkeypatch) == []
+
+
+def test_map_draws_every_sample_in_the_colour_of_its_cluster():
+    labels = np.arange(120) % 6 - 1
+    model = a_map(labels, confidence_=np.linspace(0, 1, 120))
+    ax = plotting.plot_map(model, ax=new_axes())
+    dots = ax.collections[0]
+    order = np.argsort(labels, kind="stable")
+    np.testing.assert_array_equal(dots.get_offsets(), model.map_[order])
+    colours = dots.get_facecolors()
+    np.testing.assert_allclose(colours[:, 3], 0.15 + 0.75 * model.confidence_[order])
+    by_cluster = [np.unique(colours[labels[order] == cluster, :3], axis=0) for cluster in range(-1, 5)]
+    assert [len(found) for found in by_cluster] == [1] * 6
+    assert len(np.unique(np.concatenate(by_cluster), axis=0)) == 6
+    assert np.ptp(by_cluster[0]) == 0, "samples in no cluster are grey"
+    assert {text.get_text() for text in ax.texts} <= {"0", "1", "2", "3", "4"}
+    for text in ax.texts:
+        np.testing.assert_allclose(text.xy, np.median(model.map_[labels == int(text.get_text())], axis=0))
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [str(cluster) for cluster in range(-1, 5)]
+
+
+def test_map_by_other_labels_ignores_the_confidence():
+    model = a_map(np.arange(120) % 6, confidence_=np.linspace(0, 1, 120))
+    ax = plotting.plot_map(model, labels=np.where(model.labels_ < 3, "low", "high"), ax=new_axes())
+    assert np.ptp(ax.collections[0].get_facecolors()[:, 3]) == 0
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["high", "low"]
+    with pytest.raises(ValueError, match=r"labels have shape \(5,\)"):
+        plotting.plot_map(model, labels=[0] * 5, ax=new_axes())
+
+
+def test_a_model_without_a_map_is_refused(model):
+    with pytest.raises(ValueError, match=r"TSVDMVC.* has no map_: pass a fitted MultiViewClustering"):
+        plotting.plot_map(model)
+
+
+def test_clusters_of_one_colour_are_far_apart_on_a_map():
+    places = np.stack([np.repeat(np.arange(5.0), 4), np.tile(np.arange(4.0), 5)], axis=1)
+    colours = np.array(plotting._far_apart_colours(places))
+    assert len(set(colours[:8])) == 8
+    same = (colours[:, None] == colours) & ~np.eye(20, dtype=bool)
+    # On a grid of side 1, neither those beside a cluster nor those across a corner have its colour.
+    assert np.linalg.norm(places[:, None] - places, axis=2)[same].min() > 1.5
 
 
 def test_audit_of_a_clusterer_without_seed_has_no_row_of_seeds(audits):

@@ -61,6 +61,7 @@ NAMES = {
             "plot_convergence",
             "plot_embedding",
             "plot_energy_ratio",
+            "plot_map",
         ],
         *["plot_sample_votes", "plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum"],
     ],

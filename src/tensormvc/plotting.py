@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["plot_affinity", "plot_audit", "plot_basis", "plot_cluster_features", "plot_cluster_number"]
-__all__ += ["plot_convergence", "plot_embedding", "plot_energy_ratio", "plot_sample_votes", "plot_shuffle_by_basis"]
-__all__ += ["plot_shuffle_sweep", "plot_spectrum"]
+__all__ += ["plot_convergence", "plot_embedding", "plot_energy_ratio", "plot_map", "plot_sample_votes"]
+__all__ += ["plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum"]
 
 # The colour-blind safe palette of Okabe and Ito; yellow, which is faint on white, comes last.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -37,6 +38,8 @@ _QUALITY = ("ARI with rate 0", "accuracy (labels used)")
 _MOST_PIXELS = 1000
 # Lines between more groups than this would cover the groups.
 _MOST_PARTED = 30
+# A legend with more names would be larger than its figure.
+_MOST_NAMED = 20
 
 
 def plot_shuffle_sweep(sweep: Any, *, ax: Axes | None = None) -> Axes:
@@ -343,10 +346,70 @@ def plot_embedding(embedding: ArrayLike, labels: ArrayLike, *, ax: Axes | None =
         look: dict[str, Any] = {"color": _colour(number), "marker": _marker(number), "rasterized": len(points) > 5000}
         ax.scatter(group[:, 0], group[:, 1], s=14, edgecolors="black", linewidths=0.2, label=str(name), **look)
     first, second = (f"{100 * share:.0f} %" for share in shares)
-    if 1 < len(names) <= 20:
+    if 1 < len(names) <= _MOST_NAMED:
         _legend(ax, title="cluster")
     sizes = f"{len(points)} samples in {embedding.shape[1]} dimensions"
     return _label(ax, f"direction 1 between clusters ({first} of variance)\n{sizes}", f"direction 2 ({second})")
+
+
+def plot_map(model: Any, *, labels: ArrayLike | None = None, ax: Axes | None = None) -> Axes:
+    """Plot the map of a fitted model: one dot per sample, close to its nearest neighbours in all views.
+
+    Each cluster is numbered at the median of its samples, where the numbers do not cover each other. Samples that the
+    model is less sure of are paler; samples with label −1, which are in no cluster, are grey. Distances between far
+    clusters mean little, and the axes have no units.
+
+    Parameters
+    ----------
+    model : fitted MultiViewClustering
+        Its ``map_``, ``labels_`` and, if there is one, ``confidence_`` are shown.
+    labels : array of shape (n_samples,), optional
+        Classes or other clusters to colour the samples by, instead of those of the model. A legend names up to 20 of
+        them.
+    ax : matplotlib Axes, optional
+        Axes to draw in; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> from types import SimpleNamespace
+    >>> model = SimpleNamespace(map_=[[0.0, 0], [1, 0], [9, 5], [9, 6]], labels_=[0, 0, 1, 1])
+    >>> ax = tm.plotting.plot_map(model)
+    >>> [text.get_text() for text in ax.texts]
+    ['0', '1']
+    """
+    if (points := getattr(model, "map_", None)) is None:
+        raise ValueError(f"{model!r} has no map_: pass a fitted MultiViewClustering")
+    ax = _start(ax)
+    points = np.asarray(points, dtype=float)
+    n = len(points)
+    order, edges, names = _sorted_by(model.labels_ if labels is None else labels, n)
+    medians = np.array([np.nanmedian(points[order[i:j]], axis=0) for i, j in pairwise(edges)])
+    grouped = [name != -1 for name in names]
+    colours = np.full(len(names), _GREY)
+    colours[grouped] = _far_apart_colours(medians[grouped])
+    opacity = np.full(n, 0.8)
+    if labels is None and (confidence := getattr(model, "confidence_", None)) is not None:
+        opacity = 0.15 + 0.75 * np.asarray(confidence, dtype=float)
+    look: dict[str, Any] = {"c": np.repeat(colours, np.diff(edges)), "alpha": opacity[order], "linewidths": 0}
+    x, y = points[order].T
+    ax.scatter(x, y, s=float(np.clip(15_000 / n, 2, 20)), rasterized=n > 5000, **look)
+    ax.set_aspect("equal", adjustable="datalim")
+    ax.set(xticks=[], yticks=[])
+    if 1 < len(names) <= _MOST_NAMED:
+        from matplotlib.lines import Line2D
+
+        look = {"marker": "o", "ms": 4, "ls": "none"}
+        dots = [Line2D([], [], color=c, label=str(name), **look) for name, c in zip(names, colours, strict=True)]
+        _legend(ax, dots, title="cluster")
+    if len(names) > 1:
+        _write_apart(ax, [str(name) for name in compress(names, grouped)], medians[grouped])
+    ax.spines[:].set_visible(False)
+    return _label(ax, f"map of {n} samples", "")
 
 
 def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -> Axes:
@@ -626,6 +689,33 @@ def _colour(number: int) -> str:
 
 def _marker(number: int) -> str:
     return _MARKERS[number % len(_MARKERS)]
+
+
+def _far_apart_colours(places: NDArray[np.float64]) -> list[str]:
+    """Return colours of groups at these places (k, 2), such that groups of the same colour are far from each other."""
+    apart = np.linalg.norm(places[:, None] - places, axis=2)
+    chosen = np.full(len(places), -1)
+    for i, distances in enumerate(apart):
+        nearest = [distances[chosen == number].min(initial=np.inf) for number in range(len(_COLOURS))]
+        chosen[i] = int(np.argmax(nearest))
+    return [_COLOURS[number] for number in chosen]
+
+
+def _write_apart(ax: Axes, texts: Sequence[str], places: NDArray[np.float64]) -> None:
+    """Write texts at places (k, 2), or above them if there are many, except for those that would touch another one."""
+    from matplotlib.patheffects import withStroke
+
+    # A legend beside the axes, which comes later, may take a third of their width.
+    letter = 1.5 * np.ptp(ax.get_xlim()) / _letters(ax, _TEXT)
+    style: dict[str, Any] = {"path_effects": [withStroke(linewidth=2, foreground="white")], "fontsize": _TEXT}
+    # Of many groups, each is small: the text must not cover it.
+    above, weight = (0, "bold") if len(texts) <= _MOST_NAMED else (6, "normal")
+    style |= {"textcoords": "offset points", "ha": "center", "va": "center", "weight": weight}
+    written: list[tuple[float, float, int]] = []
+    for text, (x, y) in zip(texts, places.tolist(), strict=True):
+        if all(abs(x - x0) > letter * (len(text) + size) / 2 or abs(y - y0) > 2.5 * letter for x0, y0, size in written):
+            written.append((x, y, len(text) + 1))
+            ax.annotate(text, (x, y), (0, above), **style)
 
 
 def _shade(colour: str, depth: float) -> Any:
