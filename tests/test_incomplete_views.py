@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tensormvc as tm
 from tensormvc.views import as_views, join_ids, take_rows
 
 
@@ -108,6 +109,24 @@ def test_large_values_are_no_gaps():
     view = np.full((3, 2), 1e308)
     np.testing.assert_array_equal(as_views([view], unit=False).arrays[0], view)
     np.testing.assert_array_equal(as_views([sp.csr_array(view)], unit=False).arrays[0].toarray(), view)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(tm.TSVDMVC(2, basis=basis) for basis in ("gft-sim", "gft-gmc", "agft")),
+        *(tm.ESTMC(2, basis="agft"), tm.TLRLF4MVC(2, basis="gft-sum"), tm.GMC(2)),
+    ],
+    ids=repr,
+)
+def test_what_refuses_missing_samples_names_the_remedy(model):
+    views = [np.random.default_rng(v).normal(size=(20, 4)) for v in range(2)]
+    views[1][3] = np.nan
+    with pytest.raises(ValueError, match=r"sample 3 is missing in view 1 .*tensormvc\.impute_views"):
+        model.fit(views)
+    views[1][3, 0] = 1
+    with pytest.raises(ValueError, match=r"view 1 .*row 3, column 1 .*tensormvc\.impute_views"):
+        model.fit(views)
 
 
 @pytest.mark.parametrize("options", [{}, {"lenient": True}])

@@ -71,6 +71,7 @@ def test_every_form_of_input_means_the_same():
         "lists": [view.tolist() for view in views],
         "sparse": [sp.csr_matrix(view) for view in views],
         "coo": [sp.coo_array(view) for view in views],
+        "dok": [sp.dok_array(view) for view in views],
         "frames": frames,
         "frames in another order": [frames[0], frames[1].iloc[shuffled], frames[2]],
         "fortran": [np.asfortranarray(view) for view in views],
@@ -87,6 +88,7 @@ def test_every_form_of_input_means_the_same():
     assert as_views(frames).sample_ids.tolist() == index
     assert as_views([[1, 2], [3, 4]]).n_views == 1
     assert as_views(np.ones((3, 2))).n_views == 1
+    assert as_views(sp.dok_array(np.ones((3, 2)))).n_views == 1
 
 
 def test_torch_gives_the_same(backend):

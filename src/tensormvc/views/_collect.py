@@ -53,11 +53,11 @@ def collect(
     order = None
     if hasattr(views, "mod") and hasattr(views, "obs_names"):  # a MuData object
         order, views = np.asarray(views.obs_names), dict(views.mod)
-    if isinstance(views, Mapping):
-        names, parts = [str(name) for name in views], list(views.values())
-    elif _is_matrix(views):
+    if _is_matrix(views):  # before mappings, one of which is SciPy's sparse dictionary of keys
         parts = _split_columns(views, view_sizes)
         names = [f"view {v}" for v in range(len(parts))]
+    elif isinstance(views, Mapping):
+        names, parts = [str(name) for name in views], list(views.values())
     elif isinstance(views, Sequence) and not isinstance(views, str | bytes):
         if len(views) == 0:
             raise ValueError("no views: expected at least one array of shape (n_samples, n_features)")
