@@ -129,26 +129,28 @@ def decided(shares: NDArray[np.float64], priority: NDArray[np.intp]) -> NDArray[
 
 
 def ward_labels(points: NDArray[Any], n_clusters: int) -> NDArray[np.intp]:
-    """Cut the Ward tree of the points into exactly `n_clusters` clusters.
+    """Cut the Ward tree of the points into exactly `n_clusters` clusters, numbered by their first point."""
+    return merged(ward(points)[: len(points) - n_clusters, :2].astype(np.intp), len(points))
+
+
+def merged(merges: NDArray[np.intp], n_leaves: int) -> NDArray[np.intp]:
+    """Return the clusters of the leaves of a tree after some merges, numbered by their first leaf.
 
     The first n − k merges form a forest of k trees. SciPy's `fcluster` gives fewer clusters where merges tie, and its
     `cut_tree` takes several times as long as the tree itself.
 
     Parameters
     ----------
-    points : ndarray of shape (n, d)
-        The points.
-    n_clusters : int
-        Number of clusters, at most n.
+    merges : ndarray of int of shape (n_merges, 2)
+        The nodes that merge; merge j makes node ``n_leaves + j``.
+    n_leaves : int
+        Number of leaves.
 
     Returns
     -------
-    ndarray of int of shape (n,)
-        Numbered by their first point.
+    ndarray of int of shape (n_leaves,)
     """
-    n = len(points)
-    n_nodes = 2 * n - n_clusters
-    children = ward(points)[: n - n_clusters, :2].astype(np.intp).ravel()
-    parents = np.repeat(np.arange(n, n_nodes), 2)
-    forest = sp.coo_array((np.ones(len(children)), (children, parents)), shape=(n_nodes, n_nodes))
-    return np.asarray(connected_components(forest, directed=False)[1][:n], dtype=np.intp)
+    n_nodes = n_leaves + len(merges)
+    parents = np.repeat(np.arange(n_leaves, n_nodes), 2)
+    forest = sp.coo_array((np.ones(2 * len(merges)), (merges.ravel(), parents)), shape=(n_nodes, n_nodes))
+    return np.asarray(connected_components(forest, directed=False)[1][:n_leaves], dtype=np.intp)

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..backend.linalg import one_hot
+from ..explain import Explanation, SampleExplanation, explain_clusters
 from ..methods._base import COUNT, POSITIVE, MultiViewClusterer
 from ..rows import SampleRandom
 from ..views import Views, as_views
@@ -22,8 +23,11 @@ from ._impute import complete_gaps
 from ._looks import asked_weights, gather_looks
 from ._members import run_looks
 from ._number import cluster_number
-from ._placement import FittedClustering, FittedView, Samples
+from ._map import place as place_on_map
+from ._placement import FittedClustering, FittedView, Samples, strongest
 from ._report import AutoReport, LookSummary
+from ._scaling import RECIPES
+from ._tree import ClusterTree
 
 _MOST_LANDMARKS = 10_000
 _LEAST_LANDMARKS = 1000
@@ -35,6 +39,8 @@ _SECONDS_PER_PAIR = 8e-9
 _SECONDS_PER_PRODUCT = 5e-11
 # Weight of the votes of the clusterings where they would leave a cluster without samples.
 _WEAK_VOTES = 0.25
+# Nearest landmarks that are kept of every sample, for maps, graphs and finer clusters.
+_KEPT_LINKS = 5
 
 
 @dataclass(repr=False, eq=False)
@@ -204,7 +210,7 @@ class MultiViewClustering(MultiViewClusterer):
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
-        return self.fitted_.memberships(self._links(views))
+        return self.fitted_.memberships(self._place(views)[0])
 
     def transform(self, views: Any) -> NDArray[np.float64]:
         """Return the coordinates of samples in ``embedding_``: the mean over their nearest landmarks.
@@ -214,16 +220,155 @@ class MultiViewClustering(MultiViewClusterer):
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
-        return np.asarray(self._links(views) @ self.fitted_.embedding)
+        return np.asarray(self._place(views)[0] @ self.fitted_.embedding)
 
-    def _links(self, views: Any) -> sp.csr_array:
+    def outlier_score(self, views: Any) -> NDArray[np.float64]:
+        """Return how much farther the nearest landmarks of samples are than is usual there, as ``outlier_score_``.
+
+        Parameters
+        ----------
+        views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
+            The samples, as in `predict`.
+        """
+        return self._place(views)[1]
+
+    def _place(self, views: Any) -> tuple[sp.csr_array, NDArray[np.float64]]:
         check_is_fitted(self)
         samples, _ = self.fitted_.samples_of(views, self.view_sizes)
-        return self.fitted_.links(samples)
+        return self.fitted_.place(samples)
+
+    @property
+    def tree_(self) -> ClusterTree:
+        """Coarser and finer clusterings, with the stability of every split; built when first asked for."""
+        check_is_fitted(self)
+        return self.fitted_.tree
+
+    def labels_at(self, k: int) -> NDArray[np.intp]:
+        """Return the clusters at another granularity of the same fit.
+
+        Levels are nested: coarser clusters are unions of the final ones, finer ones are parts of them. A level need not
+        be what a fit with that number of clusters would give.
+
+        Parameters
+        ----------
+        k : int
+            Number of clusters, from 1 to ``tree_.most``.
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+            Numbered by size; ``labels_`` for ``k=n_clusters_``.
+        """
+        groups = self.tree_.groups_at(k)
+        if k == self.n_clusters_:
+            return self.labels_.copy()
+        labels = groups[self._leaves]
+        described = np.flatnonzero(np.diff(self.links_.indptr))
+        # In working order, so that clusters of equal size are numbered by the data.
+        first = described[np.argsort(self.ranks_[described])]
+        number = np.argsort(_by_size(labels[first], k))
+        labels = number[labels]
+        labels[np.diff(self.links_.indptr) == 0] = 0
+        return np.asarray(labels)
+
+    @property
+    def _leaves(self) -> NDArray[np.intp]:
+        """The leaf of each sample: the one that most of its nearest landmarks of the same cluster are in."""
+        tree = self.tree_
+        votes = np.asarray(self.links_ @ one_hot(tree.leaves, tree.most).toarray())
+        # Where no landmark of the cluster is near, its largest leaf.
+        votes += 1e-9 * np.bincount(tree.leaves, minlength=tree.most) / len(tree.leaves)
+        votes[self.labels_[:, None] != tree.leaf_labels] = -1
+        return np.asarray(np.argmax(votes, axis=1))
+
+    @property
+    def graph_(self) -> sp.csr_array:
+        """The graph of all views, (n_samples, n_samples): symmetric, weights up to 1; others than landmarks are linked
+        to their nearest landmarks."""
+        check_is_fitted(self)
+        n = len(self.labels_)
+        rows = self.landmarks_
+        among = self.fitted_.graph.tocoo()
+        entries = sp.coo_array((among.data, (rows[among.coords[0]], rows[among.coords[1]])), shape=(n, n))
+        to = self.links_.tocoo()
+        kept = to.data < 1
+        links = sp.coo_array((to.data[kept], (to.coords[0][kept], rows[to.coords[1][kept]])), shape=(n, n))
+        return sp.csr_array(entries + links + links.T)
+
+    @property
+    def map_(self) -> NDArray[np.float64]:
+        """The samples on a map, (n_samples, 2), in which neighbours are close; drawn when first asked for."""
+        check_is_fitted(self)
+        return place_on_map(self.fitted_.map, self.links_)
+
+    def explain(self, feature_names: Any = None) -> Explanation:
+        """Find the features that set each cluster apart, the views that support it, and its typical samples.
+
+        Parameters
+        ----------
+        feature_names : sequence or mapping of sequences of str, optional
+            Names of the features, by view; by default those of the tables that the model was fitted to.
+
+        Returns
+        -------
+        Explanation
+            On the landmarks; with `to_frame`, `plot`, and text when printed.
+        """
+        check_is_fitted(self)
+        views = [self.fitted_.views[v] for v in np.argsort(self.fitted_.view_order)]
+        missing = self.fitted_.missing[:, np.argsort(self.fitted_.view_order)]
+        if feature_names is None:
+            feature_names = [view.feature_names for view in views]
+        return explain_clusters(
+            [view.values for view in views],
+            self.labels_[self.landmarks_],
+            missing=missing,
+            confidence=self.confidence_[self.landmarks_],
+            view_support=self.sample_view_weights_[self.landmarks_],
+            relative=[RECIPES[view.scaling.name].relative for view in views],
+            feature_names=feature_names,
+            view_names=self.view_names_,
+            sample_ids=self._names_of(self.landmarks_),
+        )
+
+    def explain_sample(self, i: int) -> SampleExplanation:
+        """Say why a sample is in its cluster: its views, its nearest landmarks, and the runner-up.
+
+        Parameters
+        ----------
+        i : int
+            Position of the sample in the data of the fit.
+
+        Returns
+        -------
+        SampleExplanation
+        """
+        check_is_fitted(self)
+        n = len(self.labels_)
+        if not -n <= i < n:
+            raise ValueError(f"i={i}: the model was fitted to {n} samples, numbered from 0")
+        votes, neighbours = self.fitted_.votes(self.links_[[i]], self.labels_[self.landmarks_])
+        shares = self.membership_[i]
+        listed = tuple(
+            (self._names_of(self.landmarks_[[j]])[0], int(self.labels_[self.landmarks_[j]]), distance)
+            for j, distance in neighbours
+        )
+        return SampleExplanation(
+            sample=self._names_of(np.array([i]))[0],
+            cluster=int(self.labels_[i]),
+            confidence=float(self.confidence_[i]),
+            membership={cluster: float(share) for cluster, share in enumerate(shares)},
+            view_weights=dict(zip(self.view_names_, self.sample_view_weights_[i].tolist(), strict=True)),
+            votes=votes,
+            neighbours=listed,
+        )
+
+    def _names_of(self, samples: NDArray[np.intp]) -> NDArray[Any]:
+        return samples if self.sample_ids_ is None else np.asarray(self.sample_ids_)[samples]
 
     def _set_results(self, views: Views, samples: Samples, fitted: FittedClustering, landmarks: Any) -> None:
         """Set what there is of every sample: landmarks have it, the others get it from their nearest landmarks."""
-        links = fitted.links(samples)
+        links, scores = fitted.place(samples)
         membership = fitted.memberships(links)
         labels = np.argmax(membership, axis=1)
         described = np.flatnonzero(np.diff(links.indptr))
@@ -236,12 +381,16 @@ class MultiViewClustering(MultiViewClusterer):
         self.membership_ = views.to_given_order(membership)
         self.confidence_ = confidence(self.membership_)
         self.embedding_ = views.to_given_order(np.asarray(links @ fitted.embedding))
+        self.outlier_score_ = views.to_given_order(scores)
+        self.links_ = views.to_given_order(strongest(links, _KEPT_LINKS))
+        self.ranks_ = views.to_given_order(np.arange(views.n_samples))
         self.landmarks_ = views.order[landmarks]
         self.sample_ids_ = views.sample_ids
         given = np.argsort(views.view_order)
         self.view_names_ = [views.names[v] for v in given]
-        weights = np.where(samples.missing, 0, [max(view.weight, 1e-300) for view in fitted.views])
-        totals = np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
+        weights = np.where(samples.missing, 0, fitted.evidence.weights)
+        weights[landmarks] = fitted.evidence.sample_weights
+        totals = np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         self.sample_view_weights_ = views.to_given_order((weights / totals)[:, given])
         views.local_rows.hold(labels=labels)
 
@@ -308,6 +457,7 @@ def _fitted(views: Views, hashes: Any, evidence: Evidence, shares: Any, embeddin
         shares=shares,
         priority=np.arange(shares.shape[1]),
         embedding=embedding,
+        related=evidence.related,
     )
 
 

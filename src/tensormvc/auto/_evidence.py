@@ -159,24 +159,24 @@ class Evidence:
         """The share of neighbours around each sample that other views confirm, relative to the mean of the view."""
         n, m = self.views.missing.shape
         support = np.ones((n, m))
-        import os
-        if m == 1 or not self.related or os.environ.get('NOLOCAL'):
+        if m == 1 or not self.related:
             return support
-        graphs = [spread(lists.graph(), ~lacking) for lists, lacking in zip(self.neighbours, self.views.missing.T, strict=True)]
+        lists = zip(self.neighbours, self.views.missing.T, strict=True)
+        graphs = [spread(neighbours.graph(), ~lacking) for neighbours, lacking in lists]
         total = sp.csr_array(sum(graphs[1:], graphs[0]))
         for v, graph in enumerate(graphs):
-            # Links of this view that are in the total more than once are in another view, too.
-            others = total - graph
-            confirmed = np.asarray(graph.multiply(others.minimum(1)).sum(axis=1)).ravel()
+            elsewhere = (total - graph).minimum(1)
+            confirmed = np.asarray(graph.multiply(elsewhere).sum(axis=1)).ravel()
             degrees = np.maximum(np.diff(graph.indptr), 1)
-            share = (confirmed / degrees)
-            around = (share + (graph @ share)) / (1 + degrees)
+            share = confirmed / degrees
+            around = (share + graph @ share) / (1 + degrees)
             mean = max(float(around[~self.views.missing[:, v]].mean()), np.finfo(np.float64).tiny)
             support[:, v] = (around + mean) / (2 * mean)
         return support
 
     @cached_property
-    def _joint_neighbours(self) -> Neighbours:
+    def joint_neighbours(self) -> Neighbours:
+        """The nearest neighbours in the weighted, concatenated views."""
         gaps = self.views.missing.any()
         shares = np.where(self.views.missing, 0, self.weights / self.weights.sum()) if gaps else None
         return find_neighbours(self.joint_parts, self.sizes[-1], shares=shares)
@@ -206,11 +206,9 @@ class Evidence:
         csr_array of shape (n, n)
         """
         if kind == "joint":
-            return self._joint_neighbours.nearest(n_neighbors).fuzzy_graph()
+            return self.joint_neighbours.nearest(n_neighbors).fuzzy_graph()
         roots = np.sqrt(self.sample_weights)
         graphs = self._view_graphs("link" if kind == "agreement" else "fuzzy", n_neighbors)
-        if kind == "sum":
-            graphs = [graph * (graph.shape[0] / graph.sum()) for graph in graphs]
         weighted = [graph.multiply(root[:, None]).multiply(root) for graph, root in zip(graphs, roots.T, strict=True)]
         total = sp.csr_array(sum(weighted[1:], weighted[0]))
         return total.power(2) if kind == "agreement" else total

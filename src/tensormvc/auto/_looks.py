@@ -127,6 +127,8 @@ def scaled_rows(scaling: Scaling, view: Any, rows: NDArray[np.intp]) -> Any:
     """Return a view scaled, with zeros for samples other than the `rows`."""
     if len(rows) == view.shape[0]:
         return scaling.apply(view)
+    if not len(rows):
+        return np.zeros((view.shape[0], view.shape[1] if scaling.components is None else scaling.components.shape[1]))
     scaled = scaling.apply(view[rows])
     entries = np.ones(len(rows)), (rows, np.arange(len(rows)))
     whole = sp.csr_array(entries, shape=(view.shape[0], len(rows))) @ scaled

@@ -12,13 +12,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..backend.arrays import is_sparse
-from ..graphs._fuzzy import find_neighbours
-from ..views import as_views
-from ..views._order import MISSING_HASH, row_hashes
+from ..graphs._fuzzy import Neighbours, find_neighbours
+from ..views import Views, as_views
+from ..views._order import MISSING_HASH, row_hashes, unit_rows
 from ._consensus import decided
+from ._evidence import Evidence, neighbours_in
 from ._impute import Completion
 from ._looks import scaled_rows
+from ._map import layout, principal_plane
 from ._scaling import Scaling, lean
+from ._tree import ClusterTree, build_tree
 
 # Landmarks that vote on the label of another sample, in each view and in all of its views together.
 _VOTES = 10
@@ -106,6 +109,8 @@ class FittedClustering:
         The order in which clusters win ties.
     embedding : ndarray of shape (n_landmarks, q)
         Coordinates of the landmarks.
+    related : bool
+        Whether views agree on neighbours beyond chance.
     """
 
     views: list[FittedView]
@@ -115,12 +120,47 @@ class FittedClustering:
     shares: NDArray[np.float64]
     priority: NDArray[np.intp]
     embedding: NDArray[np.float64]
+    related: bool
 
     @cached_property
+    def evidence(self) -> Evidence:
+        """The scaled landmarks and their graphs."""
+        values, scalings = [view.values for view in self.views], [view.scaling for view in self.views]
+        views = Views(
+            arrays=tuple(unit_rows(array, None) for array in values),
+            order=np.arange(len(self.missing)),
+            view_order=tuple(range(len(values))),
+            row_keys=np.zeros(len(self.missing), dtype=np.uint64),
+            missing=self.missing,
+            sample_ids=None,
+            names=tuple(view.name for view in self.views),
+            as_given=(None,) * len(values),
+        )
+        rows = [np.flatnonzero(~missing) for missing in self.missing.T]
+        parts = [scaled_rows(scaling, array, own) for scaling, array, own in zip(scalings, values, rows, strict=True)]
+        weights = np.array([view.weight for view in self.views])
+        return Evidence("", views, scalings, parts, neighbours_in(parts, self.missing), weights, [], self.related)
+
+    @property
     def parts(self) -> list[Any]:
         """The scaled landmarks."""
-        pairs = zip(self.views, self.missing.T, strict=True)
-        return [scaled_rows(view.scaling, view.values, np.flatnonzero(~missing)) for view, missing in pairs]
+        return self.evidence.parts
+
+    @cached_property
+    def tree(self) -> ClusterTree:
+        """Coarser and finer clusterings of the landmarks."""
+        return build_tree(self.evidence, self.shares)
+
+    @cached_property
+    def graph(self) -> sp.csr_array:
+        """The graph of all views over the landmarks, with weights up to 1."""
+        return self.evidence.graph("sum", self.evidence.sizes[-1])
+
+    @cached_property
+    def map(self) -> NDArray[np.float64]:
+        """The landmarks on a map."""
+        graph = self.evidence.graph("joint", self.evidence.sizes[-1])
+        return layout(graph, principal_plane(self.evidence.joint_parts))
 
     @cached_property
     def completion(self) -> Completion:
@@ -133,8 +173,27 @@ class FittedClustering:
         keys = [row.tobytes() for row in self.hashes]
         return dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
 
-    def links(self, samples: Samples) -> sp.csr_array:
-        """Return how much each landmark counts for each sample, (n, n_landmarks).
+    @cached_property
+    def _reach(self) -> NDArray[np.float64]:
+        """Distance from each landmark to the last of its nearest landmarks in each view, (n_landmarks, m)."""
+        reach = np.zeros(self.missing.shape)
+        for v, lists in enumerate(self.evidence.neighbours):
+            rows = np.flatnonzero(~self.missing[:, v])
+            reach[rows, v] = _reach(lists.nearest(min(_VOTES, lists.n_candidates - 1)))
+        return reach
+
+    @cached_property
+    def outlier_scores(self) -> NDArray[np.float64]:
+        """How much farther the nearest landmarks of each landmark are than theirs, (n_landmarks,)."""
+        scores = np.zeros(len(self.missing))
+        for v, lists in enumerate(self.evidence.neighbours):
+            rows = np.flatnonzero(~self.missing[:, v])
+            nearest = lists.nearest(min(_VOTES, lists.n_candidates - 1)).graph()
+            scores[rows] += self.evidence.sample_weights[rows, v] * _ratio(self._reach[rows, v], nearest, self._reach[rows, v])
+        return scores
+
+    def place(self, samples: Samples) -> tuple[sp.csr_array, NDArray[np.float64]]:
+        """Return how much each landmark counts for each sample, (n, n_landmarks), and the outlier scores, (n,).
 
         Rows sum to 1. A landmark counts for itself alone, and a sample without any value for nothing.
         """
@@ -142,47 +201,60 @@ class FittedClustering:
         found = np.flatnonzero(known >= 0)
         others = np.flatnonzero((known < 0) & ~samples.missing.all(axis=1))
         shape = len(samples), len(self.missing)
-        own = sp.csr_array((np.ones(len(found)), (found, known[found])), shape=shape)
-        if not len(others):
-            return own
-        placed = sp.vstack([self._placed(samples[others[rows]]) for rows in _blocks(len(others))])
-        entries = placed.tocoo()
-        row, column = entries.coords
-        return sp.csr_array(own + sp.csr_array((entries.data, (others[row], column)), shape=shape))
+        links = sp.csr_array((np.ones(len(found)), (found, known[found])), shape=shape)
+        scores = np.zeros(len(samples))
+        scores[found] = self.outlier_scores[known[found]]
+        blocks = [self._placed(samples[others[rows]]) for rows in _blocks(len(others))]
+        if blocks:
+            entries = sp.vstack([placed for placed, _ in blocks]).tocoo()
+            row, column = entries.coords
+            links = sp.csr_array(links + sp.csr_array((entries.data, (others[row], column)), shape=shape))
+            scores[others] = np.concatenate([block_scores for _, block_scores in blocks])
+        return links, scores
 
-    def _placed(self, samples: Samples) -> sp.csr_array:
-        """Return the links of samples that are no landmarks: half by view, half in all their views together."""
+    def _placed(self, samples: Samples) -> tuple[sp.csr_array, NDArray[np.float64]]:
+        """Place samples that are no landmarks: half of the links are by view, half in all their views together."""
         arrays = self.completion.completed(samples.arrays, samples.missing)
         rows = [np.flatnonzero(~missing) for missing in samples.missing.T]
         parts = [scaled_rows(v.scaling, array, own) for v, array, own in zip(self.views, arrays, rows, strict=True)]
-        weights = np.array([view.weight for view in self.views])
-        shares = np.where(samples.missing, 0, np.maximum(weights, np.finfo(np.float64).tiny))
+        shares = np.where(samples.missing, 0, np.maximum(self.evidence.weights, np.finfo(np.float64).tiny))
         shares /= shares.sum(axis=1, keepdims=True)
         total = sp.csr_array((len(samples), len(self.missing)))
+        scores = np.zeros(len(samples))
         for v, (part, own) in enumerate(zip(parts, rows, strict=True)):
-            total += self._nearest([part], [v], own).multiply(shares[:, v, None])
+            links, reach = self._nearest([part], [v], own)
+            total += links.multiply(shares[:, v, None])
+            scores += shares[:, v] * _ratio(reach, links, self._reach[:, v])
         patterns, pattern_of = np.unique(samples.missing, axis=0, return_inverse=True)
         joint = sp.csr_array(total.shape)
         for number, pattern in enumerate(patterns):
             views = np.flatnonzero(~pattern)
             if len(views) > 1:
-                scaled = [parts[v] * np.sqrt(weights[v]) for v in views]
-                joint += self._nearest(scaled, views, np.flatnonzero(pattern_of.ravel() == number))
+                joint += self._nearest(parts, views, np.flatnonzero(pattern_of.ravel() == number))[0]
         several = np.asarray(joint.sum(axis=1)).ravel() > 0
-        return sp.csr_array(total.multiply(np.where(several, 0.5, 1.0)[:, None]) + 0.5 * joint)
+        return sp.csr_array(total.multiply(np.where(several, 0.5, 1.0)[:, None]) + 0.5 * joint), scores
 
-    def _nearest(self, parts: list[Any], views: Any, rows: NDArray[np.intp]) -> sp.csr_array:
-        """Return the nearest landmarks of some samples in the given views; all of a sample's together count 1."""
-        shape = parts[0].shape[0], len(self.missing)
+    def _nearest(self, parts: list[Any], views: Any, rows: NDArray[np.intp]) -> tuple[sp.csr_array, NDArray[np.float64]]:
+        """Return the nearest landmarks of some samples in the given views, and the distances to the last of them.
+
+        All landmarks of a sample together count 1.
+        """
+        n = parts[0].shape[0]
+        reach = np.zeros(n)
         candidates = np.flatnonzero(~self.missing[:, views].any(axis=1))
-        if not len(rows) or len(candidates) < 2:
-            return sp.csr_array(shape)
-        scale = np.ones(1) if len(parts) == 1 else np.sqrt([self.views[v].weight for v in views])
-        landmarks = [self.parts[v][candidates] * factor for v, factor in zip(views, scale, strict=True)]
-        lists = find_neighbours([p[rows] for p in parts], min(_VOTES, len(candidates)), landmarks, exact=True)
-        counts = np.repeat(np.diff(lists.starts), np.diff(lists.starts))
-        row = np.repeat(rows, np.diff(lists.starts))
-        return sp.csr_array((1 / counts, (row, candidates[lists.indices])), shape=shape)
+        if not len(rows) or not len(candidates):
+            return sp.csr_array((n, len(self.missing))), reach
+        own, landmarks = [parts[0]], [self.parts[views[0]]]
+        if len(views) > 1:
+            roots = np.sqrt(self.evidence.weights)
+            own, landmarks = [parts[v] * roots[v] for v in views], [self.parts[v] * roots[v] for v in views]
+        every = len(candidates) == len(self.missing)
+        others = landmarks if every else [part[candidates] for part in landmarks]
+        lists = find_neighbours([part[rows] for part in own], min(_VOTES, len(candidates)), others, exact=True)
+        counts = np.diff(lists.starts)
+        entries = np.repeat(1 / counts, counts), (np.repeat(rows, counts), candidates[lists.indices])
+        reach[rows] = _reach(lists)
+        return sp.csr_array(entries, shape=(n, len(self.missing))), reach
 
     def memberships(self, links: sp.csr_array) -> NDArray[np.float64]:
         """Return by how much samples with these links belong to each cluster; rows sum to 1."""
@@ -194,6 +266,32 @@ class FittedClustering:
         raised[own] = shares[own]
         raised[empty] = shares[empty]
         return raised
+
+    def votes(
+        self, links: sp.csr_array, labels: NDArray[np.intp]
+    ) -> tuple[dict[str, dict[int, float]], list[tuple[int, float]]]:
+        """Return the clusters of the nearest landmarks of a sample, by view, and these landmarks with their distances.
+
+        A landmark is not counted among its own neighbours. Of another sample only the links in all its views are known.
+        """
+        if links.nnz != 1:
+            order = np.lexsort((links.indices, -links.data))
+            shares = np.bincount(labels[links.indices], links.data) if links.nnz else np.zeros(0)
+            pairs = [(int(links.indices[j]), float("nan")) for j in order]
+            total = {cluster: float(share) / shares.sum() for cluster, share in enumerate(shares) if share}
+            return {"all views": total}, pairs
+        landmark, found, nearest = int(links.indices[0]), {}, []
+        for v, lists in enumerate(self.evidence.neighbours):
+            if not self.missing[landmark, v]:
+                rows = np.flatnonzero(~self.missing[:, v])
+                own = lists.nearest(min(_VOTES, lists.n_candidates - 1))
+                at = slice(*own.starts[np.searchsorted(rows, landmark) :][:2])
+                counts = np.bincount(labels[rows[own.indices[at]]])
+                found[self.views[v].name] = {c: float(x / counts.sum()) for c, x in enumerate(counts) if x}
+        joint = self.evidence.joint_neighbours.nearest(min(_VOTES, len(self.missing) - 1))
+        at = slice(*joint.starts[landmark : landmark + 2])
+        nearest = list(zip(joint.indices[at].tolist(), np.sqrt(joint.squares[at]).tolist(), strict=True))
+        return found, nearest
 
     def samples_of(self, views: Any, view_sizes: Sequence[int] | None) -> tuple[Samples, NDArray[Any] | None]:
         """Return new samples of any form in the order of the fitted views, and their ids where they have some."""
@@ -224,6 +322,29 @@ class FittedClustering:
             missing[:, v] = taken.missing[:, position]
         constant = [not _row_sizes(view.values).any() for view in self.views]
         return Samples.of(arrays, missing, constant), taken.sample_ids
+
+
+def strongest(links: sp.csr_array, count: int) -> sp.csr_array:
+    """Return the strongest links of each sample, the first of equal ones."""
+    rows = np.repeat(np.arange(links.shape[0]), np.diff(links.indptr))
+    order = np.lexsort((links.indices, -links.data, rows))
+    place = np.arange(len(rows)) - np.repeat(links.indptr[:-1], np.diff(links.indptr))
+    kept = np.sort(order[place < count])
+    entries = links.data[kept], (rows[kept], links.indices[kept])
+    return sp.csr_array(entries, shape=links.shape)
+
+
+def _reach(lists: Neighbours) -> NDArray[np.float64]:
+    """Return the distance from each sample to the last of its neighbours, 0 without any."""
+    last = np.maximum(lists.starts[1:] - 1, 0)
+    return np.asarray(np.where(np.diff(lists.starts) > 0, np.sqrt(lists.squares[last]), 0))
+
+
+def _ratio(reach: NDArray[np.float64], links: sp.csr_array, others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the reach of samples relative to the mean reach of the landmarks they are linked to; 1 if both are 0."""
+    totals = np.maximum(np.asarray(links.sum(axis=1)).ravel(), np.finfo(np.float64).tiny)
+    mean = links @ others / totals
+    return np.asarray(np.divide(reach, mean, out=np.where(reach > 0, 2.0, 1.0), where=mean > 0))
 
 
 def _same_features(array: Any, names: NDArray[np.str_] | None, view: FittedView) -> Any:

@@ -53,6 +53,11 @@ class Recipe:
     unit: bool = True
 
     @property
+    def relative(self) -> bool:
+        """Whether a factor of a whole sample, such as its sequencing depth, does not matter."""
+        return self.values in ("log-library", "log-tf") or (self.unit and not self.shift)
+
+    @property
     def fills(self) -> bool:
         """Whether a sparse view would not stay sparse."""
         return bool(self.shift) and not self.components

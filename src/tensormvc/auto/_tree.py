@@ -1,0 +1,192 @@
+"""Nested clusterings: which clusters merge into coarser ones, and how they split into finer ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import average, ward
+from scipy.spatial.distance import squareform
+from sklearn.preprocessing import normalize
+
+from ..backend.linalg import one_hot
+from ._consensus import merged
+from ._evidence import FUSIONS, Evidence
+from ._members import low_frequencies
+
+# Clusters are split into up to this many more, or twice as many if that is less.
+_MORE_CLUSTERS = 30
+_FEWEST_MORE = 10
+_LEAST_CLUSTER_SIZE = 5
+# Samples of a cluster whose Ward tree splits it; the others join the nearest part.
+_TREE_SAMPLES = 1500
+
+
+@dataclass(frozen=True)
+class ClusterTree:
+    """Nested clusterings around the final one: clusters merge above it, and split below it.
+
+    Attributes
+    ----------
+    n_clusters : int
+        Number of clusters of the final level.
+    most : int
+        Number of clusters of the finest level, whose clusters are the leaves.
+    merges : ndarray of int of shape (most − 1, 2)
+        Nodes that merge, finest first. Leaves are numbered from 0, and merge j makes node ``most + j``, so that the
+        first ``most − k`` merges give k clusters.
+    stability : ndarray of shape (most − 1,)
+        For each merge, how well its two nodes are told apart: agreement (Cohen's kappa) between the node of a sample and
+        the node that most of its neighbours are in, averaged over several graphs. 1 if no link runs between them, 0 if
+        links ignore the split.
+    leaf_labels : ndarray of int of shape (most,)
+        The final cluster of each leaf.
+    leaves : ndarray of int of shape (n_landmarks,)
+        The leaf of each landmark.
+    """
+
+    n_clusters: int
+    most: int
+    merges: NDArray[np.intp]
+    stability: NDArray[np.float64]
+    leaf_labels: NDArray[np.intp]
+    leaves: NDArray[np.intp]
+
+    def groups_at(self, k: int) -> NDArray[np.intp]:
+        """Return the cluster of each leaf at the level of k clusters."""
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= self.most:
+            raise ValueError(f"k={k!r}: this fit has levels from 1 to {self.most} clusters")
+        if k == self.n_clusters:
+            return self.leaf_labels
+        return merged(self.merges[: self.most - k], self.most)
+
+    def to_frame(self) -> Any:
+        """Return one row per level: the number of clusters, and the stability of the split that leads to it."""
+        from ..backend.frames import data_frame
+
+        levels = np.arange(2, self.most + 1)
+        return data_frame({"n_clusters": levels, "stability": self.stability[::-1]})
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the tree, see `tensormvc.plotting.plot_tree`."""
+        from ..plotting import plot_tree
+
+        return plot_tree(self, ax=ax)
+
+
+def build_tree(evidence: Evidence, shares: NDArray[np.float64]) -> ClusterTree:
+    """Return the nested clusterings of the landmarks, given by how much they belong to each final cluster.
+
+    Clusters split along the low frequencies of the graph of all views, where the split separates most (Ward), and merge
+    by how many samples belong to both (average linkage of the shares).
+    """
+    labels = np.argmax(shares, axis=1)
+    n, k = shares.shape
+    most = max(k, min(k + max(_FEWEST_MORE, min(k, _MORE_CLUSTERS)), n // _LEAST_CLUSTER_SIZE))
+    graphs = [evidence.graph(kind, evidence.sizes[-1]) for kind in FUSIONS]
+    leaves, leaf_labels, below = _split(evidence, graphs[0], labels, k, most)
+    merges = np.concatenate([below, _merge(shares, leaf_labels, below, most)])
+    return ClusterTree(k, most, merges, _stability(graphs, leaves, merges, most), leaf_labels, leaves)
+
+
+def _split(
+    evidence: Evidence, graph: sp.csr_array, labels: NDArray[np.intp], k: int, most: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Return the leaf of each sample, the cluster of each leaf, and the merges of leaves into the clusters."""
+    points = normalize(low_frequencies(graph, evidence.views, most)[1])
+    members = [np.flatnonzero(labels == cluster) for cluster in range(k)]
+    trees = [ward(points[rows[:_TREE_SAMPLES]]) if len(rows) > 1 else np.zeros((0, 4)) for rows in members]
+    heights = np.concatenate([tree[:, 2] for tree in trees])
+    cluster_of = np.repeat(np.arange(k), [len(tree) for tree in trees])
+    highest = np.argsort(-heights, kind="stable")[: most - k]
+    n_parts = 1 + np.bincount(cluster_of[highest], minlength=k)
+    leaves = np.zeros(len(labels), dtype=np.intp)
+    merges: list[tuple[float, int, int]] = []
+    first = 0
+    for rows, tree, count in zip(members, trees, n_parts.tolist(), strict=True):
+        if len(rows):
+            leaves[rows] = first + _parts(points[rows], tree, count)
+            merges += _upper_merges(tree, points[rows[:_TREE_SAMPLES]], count, first)
+        first += count
+    leaf_labels = np.repeat(np.arange(k), n_parts)
+    return leaves, leaf_labels, _numbered(merges, most)
+
+
+def _parts(points: NDArray[Any], tree: NDArray[Any], count: int) -> NDArray[np.intp]:
+    """Return the parts that a tree of the first points is cut into; the others join the nearest one."""
+    n_tree = len(tree) + 1
+    parts = merged(tree[: n_tree - count, :2].astype(np.intp), n_tree)
+    if n_tree < len(points):
+        centres = (one_hot(parts, count).T @ points[:n_tree]) / np.bincount(parts, minlength=count)[:, None]
+        others = points[n_tree:]
+        distances = np.square(centres).sum(axis=1) - 2 * others @ centres.T
+        parts = np.concatenate([parts, np.argmin(distances, axis=1)])
+    return parts
+
+
+def _upper_merges(tree: Any, points: Any, count: int, first: int) -> list[tuple[float, int, int]]:
+    """Return the merges above a cut as (height, leaf, leaf): each names one leaf of both sides."""
+    n = len(points)
+    parts = merged(tree[: n - count, :2].astype(np.intp), n)
+    representative = list(range(n))
+    for left, _right, *_ in tree[:, :4]:
+        representative.append(representative[int(left)])
+    upper = tree[n - count :]
+    leaf_of = [first + int(parts[point]) for point in representative]
+    return [(float(height), leaf_of[int(left)], leaf_of[int(right)]) for left, right, height, _ in upper]
+
+
+def _numbered(merges: list[tuple[float, int, int]], most: int) -> NDArray[np.intp]:
+    """Return merges of the nodes that hold the named leaves, lowest first."""
+    node = list(range(most))
+    rows = []
+    for made, (_, one, other) in enumerate(sorted(merges), start=most):
+        left, right = node[one], node[other]
+        rows.append((left, right))
+        node = [made if owner in (left, right) else owner for owner in node]
+    return np.array(rows, dtype=np.intp).reshape(-1, 2)
+
+
+def _merge(
+    shares: NDArray[np.float64], leaf_labels: NDArray[np.intp], below: NDArray[np.intp], most: int
+) -> NDArray[np.intp]:
+    """Return the merges of the final clusters by average linkage of how much samples belong to both."""
+    k = shares.shape[1]
+    if k == 1:
+        return np.zeros((0, 2), dtype=np.intp)
+    common = shares.T @ shares
+    sizes = np.maximum(np.sqrt(np.outer(np.diag(common), np.diag(common))), np.finfo(np.float64).tiny)
+    distances = 1 - common / sizes
+    np.fill_diagonal(distances, 0)
+    tree = average(squareform(np.maximum((distances + distances.T) / 2, 0), checks=False))
+    groups = np.arange(most)
+    for made, (left, right) in enumerate(below.tolist(), start=most):
+        groups = np.where(np.isin(groups, (left, right)), made, groups)
+    node = [int(groups[np.argmax(leaf_labels == cluster)]) for cluster in range(k)]
+    node += list(range(most + len(below), most + len(below) + k - 1))
+    return np.array([(node[int(left)], node[int(right)]) for left, right, *_ in tree], dtype=np.intp)
+
+
+def _stability(
+    graphs: list[sp.csr_array], leaves: NDArray[np.intp], merges: NDArray[np.intp], most: int
+) -> NDArray[np.float64]:
+    counts = [np.asarray(graph @ one_hot(leaves, most).toarray()) for graph in graphs]
+    inside = [np.arange(most) == leaf for leaf in range(most)]
+    result = []
+    for left, right in merges.tolist():
+        sides = inside[left], inside[right]
+        inside.append(sides[0] | sides[1])
+        rows = inside[-1][leaves]
+        side = sides[1][leaves][rows]
+        kappas = []
+        for links in counts:
+            votes = links[rows]
+            linked = votes[:, sides[1]].sum(axis=1) > votes[:, sides[0]].sum(axis=1)
+            agree, p, q = np.mean(linked == side), side.mean(), linked.mean()
+            chance = p * q + (1 - p) * (1 - q)
+            kappas.append((agree - chance) / (1 - chance) if chance < 1 else 0.0)
+        result.append(float(np.mean(kappas)))
+    return np.array(result)
