@@ -50,22 +50,23 @@ class MultiViewClustering(MultiViewClusterer):
     No single pipeline is best on all data, and without labels nobody can tell which one is. This estimator therefore
     runs several and combines them:
 
-    1. For each view it picks the scaling whose nearest neighbours agree best with those of the other views; that
-       agreement is also the weight of the view.
-    2. It fuses the views into k-nearest-neighbour graphs in three ways, each with 10 and with 20 neighbours, and
-       clusters the low frequencies of each graph; up to 1 000 samples it also runs `TSVDMVC`.
-    3. It combines these clusterings into one by consensus clustering, weighted by how well each fits the neighbourhood
-       graphs of the views (`tensormvc.selection.neighbour_information`).
+    1. It looks at the views in several ways: scaled as the other views confirm it, whitened, and as suits counts. In
+       each of them, a view counts as much as its nearest neighbours agree with those of the other views.
+    2. For each way it fuses the views into k-nearest-neighbour graphs, in three ways and with 10 and 20 neighbours, and
+       clusters the low frequencies of each graph.
+    3. It combines these clusterings into one by consensus clustering. A way of looking counts the more, the better its
+       clusterings agree; a clustering the more, the better it fits the graphs of the views.
 
-    ``report_`` tells what was chosen, and why. Permuting the samples or the views permutes the labels and changes
-    nothing else.
+    Samples may be missing in views (rows of NaN, rows of zeros, absent from a table), and single values may be NaN: a
+    sample is compared with others in the views that both have. ``report_`` tells what was chosen, and why. Permuting the
+    samples or the views permutes the results and changes nothing else.
 
     Use it when there are no labels to choose a method or its parameters by. Use one of the methods, such as `ESTMC`, to
     compare with published results, on a GPU, or on views that do not fit in memory.
 
-    With n samples, d features in all, m views, k clusters and L = min(n, 10 000) landmarks, the neighbour search takes
-    O(n·L·d) time, the choice of scalings O(min(n, 2500)²·d), the spectral clusterings O(L·k²), and t-SVD-MVC O(n³·m).
-    Memory is O(n·d + L·(m + k)). Samples beyond the landmarks get the labels of their nearest landmarks.
+    With n samples, d features in all, m views, k clusters and L = min(n, 10 000) landmarks, the neighbour searches take
+    O(n·L·d) time and the clusterings O(L·k²). Memory is O(n·(d + k) + L·m). Samples beyond the landmarks get the labels
+    of their nearest landmarks.
 
     Parameters
     ----------
@@ -73,11 +74,15 @@ class MultiViewClustering(MultiViewClusterer):
         Number of clusters. "auto" estimates it, between 2 and 130, with `estimate_n_clusters`; treat the result as a
         suggestion.
     normalisation : str, sequence or mapping, default="auto"
-        How to scale the views: "auto", "none", "unit", "centred", "z-score", "z-score-unit", "range", "root" or
-        "tf-idf"; one for all views, a sequence with one per view, or a mapping from names of views.
+        How to scale the views: "auto" to compare several ways; or "none", "unit", "centred", "z-score", "z-score-unit",
+        "range", "root", "tf-idf", "lsi", "log-counts", "log-ratio", "whitened", "z-score-whitened" or "root-whitened";
+        one for all views, a sequence with one per view, or a mapping from names of views.
+    view_weights : "auto", sequence or mapping, default="auto"
+        How much each view counts: "auto", or numbers, one per view or a mapping from names of views, which replace the
+        weights that the views would get. The report shows both.
     time_budget : float, default=300
         Seconds that the fit may take. A shorter budget means fewer landmarks (at least 1 000), by a fixed rule, so that
-        fits are reproducible. Only if the time runs out nevertheless are pipelines left out, with a warning.
+        fits are reproducible. Only if the time runs out nevertheless are parts left out, with a warning.
     view_sizes : sequence of int, optional
         Number of columns of each view, if `fit` gets one array.
     random_state : int, RandomState instance or None, default=None
@@ -90,16 +95,35 @@ class MultiViewClustering(MultiViewClusterer):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each sample; clusters are numbered by size.
+        Cluster of each sample, the one with its largest share in ``membership_``; clusters are numbered by size.
     n_clusters_ : int
         Number of clusters.
+    membership_ : ndarray of shape (n_samples, n_clusters_)
+        Share of the weight of all clusterings by which a sample belongs to each cluster; rows sum to 1.
+    confidence_ : ndarray of shape (n_samples,)
+        By how much the largest share of a sample exceeds the second largest: 1 if all clusterings agree, 0 for a tie.
+    outlier_score_ : ndarray of shape (n_samples,)
+        Distance to the tenth nearest landmark relative to the same distance of these landmarks, averaged over the views;
+        about 1 inside a cluster, larger for outliers, 0 for samples without any value.
+    sample_view_weights_ : ndarray of shape (n_samples, n_views)
+        How much each view counts for each sample, 0 where it is missing; rows sum to 1.
     embedding_ : ndarray of shape (n_samples, n_components)
         Leading eigenvectors of the co-association matrix of the clusterings; for other samples than landmarks, the mean
         over their nearest landmarks.
     landmarks_ : ndarray of shape (n_landmarks,)
         Indices of the samples that were clustered.
+    view_names_ : list of str
+        Names of the views.
+    sample_ids_ : ndarray or None
+        Index of the samples, where the input had one; the union for tables of different samples.
     report_ : AutoReport
         What was chosen, and why.
+    fitted_ : FittedClustering
+        What `predict` uses: the landmarks, with their values.
+    links_ : csr_array of shape (n_samples, n_landmarks)
+        The nearest landmarks of each sample.
+    ranks_ : ndarray of shape (n_samples,)
+        Position of each sample in the canonical order.
 
     Examples
     --------
@@ -108,6 +132,8 @@ class MultiViewClustering(MultiViewClusterer):
     >>> model = tm.MultiViewClustering(n_clusters=10, random_state=0).fit(views)
     >>> model.labels_.shape, len(model.report_.members) > 5
     ((200,), True)
+    >>> bool((model.predict(views) == model.labels_).all())
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -373,7 +399,9 @@ class MultiViewClustering(MultiViewClusterer):
         labels = np.argmax(membership, axis=1)
         described = np.flatnonzero(np.diff(links.indptr))
         number = _by_size(labels[described], self.n_clusters_)
+        evidence = fitted.evidence
         fitted = replace(fitted, shares=fitted.shares[:, number], priority=np.argsort(number)[fitted.priority])
+        fitted.remember(evidence)
         membership = membership[:, number]
         # Without any value, all clusters are equally likely, and the first one is as good as any.
         labels = np.argmax(membership, axis=1)
@@ -449,7 +477,7 @@ def _fitted(views: Views, hashes: Any, evidence: Evidence, shares: Any, embeddin
         views.names, views.feature_names, views.categories, evidence.scalings, evidence.weights.tolist(), views.arrays,
         strict=True,
     )
-    return FittedClustering(
+    fitted = FittedClustering(
         views=[FittedView(*column) for column in columns],
         view_order=views.view_order,
         missing=views.missing,
@@ -459,6 +487,8 @@ def _fitted(views: Views, hashes: Any, evidence: Evidence, shares: Any, embeddin
         embedding=embedding,
         related=evidence.related,
     )
+    fitted.remember(evidence)
+    return fitted
 
 
 def _by_size(labels: NDArray[np.intp], n_clusters: int) -> NDArray[np.intp]:

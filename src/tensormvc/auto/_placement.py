@@ -141,6 +141,10 @@ class FittedClustering:
         weights = np.array([view.weight for view in self.views])
         return Evidence("", views, scalings, parts, neighbours_in(parts, self.missing), weights, [], self.related)
 
+    def remember(self, evidence: Evidence) -> None:
+        """Keep the evidence that the fit has computed already."""
+        vars(self)["evidence"] = evidence
+
     @property
     def parts(self) -> list[Any]:
         """The scaled landmarks."""
