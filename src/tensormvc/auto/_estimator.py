@@ -177,7 +177,7 @@ class MultiViewClustering(MultiViewClusterer):
             sample_graph = sp.csr_array(sample_graph[landmarks][:, landmarks])
         deadline = start + _MEMBER_SHARE * self.time_budget
         tried, left_out = run_looks(looks, self.n_clusters_, sample_graph, seed, deadline, self._notify)
-        members = [replace(m, weight=look.weight * m.weight) for look in tried for m in look.members]
+        members = [member for look in tried for member in look.members]
         shares, embedding = _consensus(tried[0].evidence, members, self.n_clusters_, seed)
         fitted = _fitted(landmark_views, samples.hashes[landmarks], tried[0].evidence, shares, embedding)
         self._set_results(views, samples, fitted, landmarks)
@@ -188,7 +188,7 @@ class MultiViewClustering(MultiViewClusterer):
             view_weights=dict(zip(views.names, evidence.weights.tolist(), strict=True)),
             asked_weights={name: float(weight) for name, weight in asked if weight is not None},
             looks=[LookSummary(look.evidence.name, look.agreement, look.weight) for look in tried],
-            agreement=tried[0].agreement,
+            agreement=sum(look.weight * look.agreement for look in tried),
             related=evidence.related,
             n_clusters=self.n_clusters_,
             cluster_number=estimate,

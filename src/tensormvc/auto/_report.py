@@ -38,7 +38,7 @@ class AutoReport:
     looks : list of LookSummary
         The ways of looking that were combined, most weight first.
     agreement : float
-        Mean adjusted Rand index between the clusterings of the first of them: how clear the clusters are.
+        Mean adjusted Rand index between the clusterings, by weight: how clear the clusters are.
     related : bool
         Whether the views agree on neighbours beyond chance.
     n_clusters : int

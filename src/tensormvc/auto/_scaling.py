@@ -258,8 +258,10 @@ def _components(values: Any, offset: Any, *, whitened: bool) -> NDArray[np.float
         gram = _dense_product(values, values.T) - product[:, None] - product + mean @ mean
     variances, vectors = _largest_eigenpairs(gram / n, count)
     average = max(float(np.trace(gram)) / n / rank, np.finfo(np.float64).tiny)
-    kept = variances > 1e-10 * max(float(variances[-1]), np.finfo(np.float64).tiny)
-    variances, vectors = variances[kept][::-1], vectors[:, kept][:, ::-1]
+    tiny = np.finfo(np.float64).tiny
+    kept = variances > 1e-10 * max(float(variances[-1]), tiny)
+    kept[-1] = True  # even a view of constants has one
+    variances, vectors = np.maximum(variances[kept][::-1], tiny), vectors[:, kept][:, ::-1]
     if d > n:
         vectors = np.asarray(values.T @ vectors - np.outer(mean, vectors.sum(axis=0))) / np.sqrt(n * variances)
     return np.asarray(vectors / np.sqrt(variances + average) if whitened else vectors)
