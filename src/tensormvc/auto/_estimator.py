@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..backend.linalg import one_hot
 from ..explain import Explanation, SampleExplanation, explain_clusters
@@ -44,7 +45,7 @@ _KEPT_LINKS = 5
 
 
 @dataclass(repr=False, eq=False)
-class MultiViewClustering(MultiViewClusterer):
+class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore[misc]
     """Cluster samples described by several views, without labels and without parameters to tune.
 
     No single pipeline is best on all data, and without labels nobody can tell which one is. This estimator therefore
@@ -210,7 +211,8 @@ class MultiViewClustering(MultiViewClusterer):
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
-        return self.fitted_.memberships(self._place(views)[0])
+        links, _ = self._place(views)
+        return self.fitted_.memberships(links)
 
     def transform(self, views: Any) -> NDArray[np.float64]:
         """Return the coordinates of samples in ``embedding_``: the mean over their nearest landmarks.
@@ -220,7 +222,8 @@ class MultiViewClustering(MultiViewClusterer):
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
-        return np.asarray(self._place(views)[0] @ self.fitted_.embedding)
+        links, _ = self._place(views)
+        return np.asarray(links @ self.fitted_.embedding)
 
     def outlier_score(self, views: Any) -> NDArray[np.float64]:
         """Return how much farther the nearest landmarks of samples are than is usual there, as ``outlier_score_``.
@@ -234,6 +237,8 @@ class MultiViewClustering(MultiViewClusterer):
 
     def _place(self, views: Any) -> tuple[sp.csr_array, NDArray[np.float64]]:
         check_is_fitted(self)
+        if getattr(views, "ndim", 0) == 2 and not hasattr(views, "columns"):
+            validate_data(self, views, reset=False, skip_check_array=True)
         samples, _ = self.fitted_.samples_of(views, self.view_sizes)
         return self.fitted_.place(samples)
 
@@ -393,6 +398,11 @@ class MultiViewClustering(MultiViewClusterer):
         totals = np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         self.sample_view_weights_ = views.to_given_order((weights / totals)[:, given])
         views.local_rows.hold(labels=labels)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def _notify(self, done: int, total: int, stage: str) -> None:
         if self.verbose:
