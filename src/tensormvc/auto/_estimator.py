@@ -27,7 +27,7 @@ from ._number import cluster_number
 from ._map import place as place_on_map
 from ._placement import FittedClustering, FittedView, Samples, strongest
 from ._report import AutoReport, LookSummary
-from ._scaling import RECIPES
+from ._scaling import RECIPES, refuse_extremes
 from ._tree import ClusterTree
 
 _MOST_LANDMARKS = 10_000
@@ -136,12 +136,16 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         start = time.perf_counter()
+        refuse_extremes(views.arrays, views.names)
         samples = Samples.of(views.arrays, views.missing)
         described = np.flatnonzero(~samples.missing.all(axis=1))
         if len(described) < max(2, 1 if self.n_clusters == "auto" else self.n_clusters):
             raise ValueError(f"only {len(described)} samples have any value that is not zero: there is nothing to cluster")
         landmarks = described[: _landmark_count(len(described), [a.shape[1] for a in samples.arrays], self.time_budget)]
         landmark_views = _part_of(views, samples, landmarks)
+        for name, count in zip(views.names, (~landmark_views.missing).sum(axis=0).tolist(), strict=True):
+            if count < 2:
+                raise ValueError(f"{name} has values for {count} of {len(landmarks)} samples: leave this view out")
         looks = gather_looks(landmark_views, self.normalisation, self.view_weights)
         estimate = None
         if self.n_clusters == "auto":
@@ -330,7 +334,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             missing=missing,
             confidence=self.confidence_[self.landmarks_],
             view_support=self.sample_view_weights_[self.landmarks_],
-            relative=[RECIPES[view.scaling.name].relative for view in views],
+            relative=[RECIPES[view.scaling.name].relative and view.values.min() >= 0 for view in views],
             feature_names=feature_names,
             view_names=self.view_names_,
             sample_ids=self._names_of(self.landmarks_),

@@ -20,7 +20,7 @@ from ._evidence import Evidence, neighbours_in
 from ._impute import Completion
 from ._looks import scaled_rows
 from ._map import layout, principal_plane
-from ._scaling import Scaling, lean
+from ._scaling import Scaling, lean, refuse_extremes
 from ._tree import ClusterTree, build_tree
 
 # Landmarks that vote on the label of another sample, in each view and in all of its views together.
@@ -309,6 +309,7 @@ class FittedClustering:
             views, view_sizes=view_sizes, canonical=False, keep_view_order=True, unit=False, lenient=True,
             categories=categories,
         ).on_host()
+        refuse_extremes(taken.arrays, taken.names, tiny=False)
         if unknown := [name for name in taken.names if name not in names]:
             raise ValueError(f"the model has no view {unknown[0]!r}; its views are {', '.join(given)}")
         arrays, missing = [], np.ones((taken.n_samples, len(names)), dtype=bool)
