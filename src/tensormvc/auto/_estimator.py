@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -25,7 +26,7 @@ from ._looks import asked_weights, gather_looks
 from ._members import run_looks
 from ._number import cluster_number
 from ._map import place as place_on_map
-from ._placement import FittedClustering, FittedView, Samples, strongest
+from ._placement import FittedClustering, FittedView, Samples, first_of_duplicates, strongest
 from ._report import AutoReport, LookSummary
 from ._scaling import RECIPES, refuse_extremes
 from ._tree import ClusterTree
@@ -157,8 +158,13 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         deadline = start + _MEMBER_SHARE * self.time_budget
         tried, left_out = run_looks(looks, self.n_clusters_, sample_graph, seed, deadline, self._notify)
         members = [replace(m, weight=look.weight * m.weight) for look in tried for m in look.members]
-        shares, embedding = _consensus(tried[0].evidence, members, self.n_clusters_, seed)
-        fitted = _fitted(landmark_views, samples.hashes[landmarks], tried[0].evidence, shares, embedding)
+        hashes = samples.hashes[landmarks]
+        shares, embedding = _consensus(tried[0].evidence, members, self.n_clusters_, seed, first_of_duplicates(hashes))
+        if (found := shares.shape[1]) < self.n_clusters_:
+            message = f"only {found} distinct clusters were found, fewer than n_clusters={self.n_clusters_}"
+            warnings.warn(f"{message}, possibly because of duplicate samples", ConvergenceWarning, stacklevel=4)
+            self.n_clusters_ = found
+        fitted = _fitted(landmark_views, hashes, tried[0].evidence, shares, embedding)
         self._set_results(views, samples, fitted, landmarks)
         evidence = tried[0].evidence
         asked = zip(views.names, asked_weights(self.view_weights, views), strict=True)
@@ -398,7 +404,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         given = np.argsort(views.view_order)
         self.view_names_ = [views.names[v] for v in given]
         weights = np.where(samples.missing, 0, fitted.evidence.weights)
-        weights[landmarks] = fitted.evidence.sample_weights
+        weights[landmarks] = fitted.evidence.sample_weights[fitted.first_of_duplicates]
         totals = np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         self.sample_view_weights_ = views.to_given_order((weights / totals)[:, given])
         views.local_rows.hold(labels=labels)
@@ -442,20 +448,21 @@ def _part_of(views: Views, samples: Samples, rows: NDArray[np.intp]) -> Views:
     )
 
 
-def _consensus(evidence: Evidence, members: Sequence[Any], n_clusters: int, seed: int) -> Any:
-    """Return by how much each landmark belongs to each cluster of the consensus, and the embedding that it is found in."""
+def _consensus(evidence: Evidence, members: Sequence[Any], n_clusters: int, seed: int, same: NDArray[np.intp]) -> Any:
+    """Return by how much each landmark belongs to each cluster of the consensus, and the embedding that it is found in.
+
+    Exact duplicates get what the first of them gets; clusters without samples are left out.
+    """
     labelings, weights = [member.labels for member in members], [member.weight for member in members]
     embedding = consensus_embedding(labelings, weights, n_clusters)
     labels = cluster_embedding(embedding, n_clusters, SampleRandom(evidence.views, seed))
     shares = consensus_shares(labelings, weights, labels, n_clusters)
-    # Exact duplicates, which follow each other, belong together.
-    keys = evidence.views.row_keys
-    heads = np.concatenate([[True], keys[1:] != keys[:-1]])
-    same = np.flatnonzero(heads)[np.cumsum(heads) - 1]
     shares, embedding, labels = shares[same], embedding[same], labels[same]
     if len(np.unique(np.argmax(shares, axis=1))) < n_clusters:
         shares = _WEAK_VOTES * shares + (1 - _WEAK_VOTES) * one_hot(labels, n_clusters).toarray()
-    return decided(shares, np.arange(n_clusters)), embedding
+        shares = shares[:, np.unique(labels)]
+        shares /= shares.sum(axis=1, keepdims=True)
+    return decided(shares, np.arange(shares.shape[1])), embedding
 
 
 def _fitted(views: Views, hashes: Any, evidence: Evidence, shares: Any, embedding: Any) -> FittedClustering:

@@ -69,6 +69,12 @@ class Samples:
         return len(self.missing)
 
 
+def first_of_duplicates(hashes: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return for each row the first row that equals it."""
+    _, first, group = np.unique(hashes, axis=0, return_index=True, return_inverse=True)
+    return np.asarray(first[group.ravel()])
+
+
 def _blocks(n_rows: int) -> list[slice]:
     return [slice(start, start + _BLOCK) for start in range(0, n_rows, _BLOCK)]
 
@@ -149,7 +155,7 @@ class FittedClustering:
     @cached_property
     def tree(self) -> ClusterTree:
         """Coarser and finer clusterings of the landmarks."""
-        return build_tree(self.evidence, self.shares)
+        return build_tree(self.evidence, self.shares, self.first_of_duplicates)
 
     @cached_property
     def graph(self) -> sp.csr_array:
@@ -166,6 +172,11 @@ class FittedClustering:
     def completion(self) -> Completion:
         """Completes single gaps of new samples from the landmarks."""
         return Completion.of([view.values for view in self.views], self.missing)
+
+    @cached_property
+    def first_of_duplicates(self) -> NDArray[np.intp]:
+        """For each landmark, the first one with the same values."""
+        return first_of_duplicates(self.hashes)
 
     @cached_property
     def _known(self) -> dict[bytes, int]:
