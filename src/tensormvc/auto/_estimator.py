@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..backend.linalg import one_hot
 from ..explain import Explanation, SampleExplanation, explain_clusters
@@ -24,9 +26,9 @@ from ._looks import asked_weights, gather_looks
 from ._members import run_looks
 from ._number import cluster_number
 from ._map import place as place_on_map
-from ._placement import FittedClustering, FittedView, Samples, strongest
+from ._placement import FittedClustering, FittedView, Samples, first_of_duplicates, strongest
 from ._report import AutoReport, LookSummary
-from ._scaling import RECIPES
+from ._scaling import RECIPES, refuse_extremes
 from ._tree import ClusterTree
 
 _MOST_LANDMARKS = 10_000
@@ -44,7 +46,7 @@ _KEPT_LINKS = 5
 
 
 @dataclass(repr=False, eq=False)
-class MultiViewClustering(MultiViewClusterer):
+class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore[misc]
     """Cluster samples described by several views, without labels and without parameters to tune.
 
     No single pipeline is best on all data, and without labels nobody can tell which one is. This estimator therefore
@@ -161,12 +163,16 @@ class MultiViewClustering(MultiViewClusterer):
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         start = time.perf_counter()
+        refuse_extremes(views.arrays, views.names)
         samples = Samples.of(views.arrays, views.missing)
         described = np.flatnonzero(~samples.missing.all(axis=1))
         if len(described) < max(2, 1 if self.n_clusters == "auto" else self.n_clusters):
             raise ValueError(f"only {len(described)} samples have any value that is not zero: there is nothing to cluster")
         landmarks = described[: _landmark_count(len(described), [a.shape[1] for a in samples.arrays], self.time_budget)]
         landmark_views = _part_of(views, samples, landmarks)
+        for name, count in zip(views.names, (~landmark_views.missing).sum(axis=0).tolist(), strict=True):
+            if count < 2:
+                raise ValueError(f"{name} has values for {count} of {len(landmarks)} samples: leave this view out")
         looks = gather_looks(landmark_views, self.normalisation, self.view_weights)
         estimate = None
         if self.n_clusters == "auto":
@@ -178,8 +184,13 @@ class MultiViewClustering(MultiViewClusterer):
         deadline = start + _MEMBER_SHARE * self.time_budget
         tried, left_out = run_looks(looks, self.n_clusters_, sample_graph, seed, deadline, self._notify)
         members = [member for look in tried for member in look.members]
-        shares, embedding = _consensus(tried[0].evidence, members, self.n_clusters_, seed)
-        fitted = _fitted(landmark_views, samples.hashes[landmarks], tried[0].evidence, shares, embedding)
+        hashes = samples.hashes[landmarks]
+        shares, embedding = _consensus(tried[0].evidence, members, self.n_clusters_, seed, first_of_duplicates(hashes))
+        if (found := shares.shape[1]) < self.n_clusters_:
+            message = f"only {found} distinct clusters were found, fewer than n_clusters={self.n_clusters_}"
+            warnings.warn(f"{message}, possibly because of duplicate samples", ConvergenceWarning, stacklevel=4)
+            self.n_clusters_ = found
+        fitted = _fitted(landmark_views, hashes, tried[0].evidence, shares, embedding)
         self._set_results(views, samples, fitted, landmarks)
         evidence = tried[0].evidence
         asked = zip(views.names, asked_weights(self.view_weights, views), strict=True)
@@ -236,7 +247,8 @@ class MultiViewClustering(MultiViewClusterer):
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
-        return self.fitted_.memberships(self._place(views)[0])
+        links, _ = self._place(views)
+        return self.fitted_.memberships(links)
 
     def transform(self, views: Any) -> NDArray[np.float64]:
         """Return the coordinates of samples in ``embedding_``: the mean over their nearest landmarks.
@@ -246,7 +258,8 @@ class MultiViewClustering(MultiViewClusterer):
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
-        return np.asarray(self._place(views)[0] @ self.fitted_.embedding)
+        links, _ = self._place(views)
+        return np.asarray(links @ self.fitted_.embedding)
 
     def outlier_score(self, views: Any) -> NDArray[np.float64]:
         """Return how much farther the nearest landmarks of samples are than is usual there, as ``outlier_score_``.
@@ -260,6 +273,8 @@ class MultiViewClustering(MultiViewClusterer):
 
     def _place(self, views: Any) -> tuple[sp.csr_array, NDArray[np.float64]]:
         check_is_fitted(self)
+        if getattr(views, "ndim", 0) == 2 and not hasattr(views, "columns"):
+            validate_data(self, views, reset=False, skip_check_array=True)
         samples, _ = self.fitted_.samples_of(views, self.view_sizes)
         return self.fitted_.place(samples)
 
@@ -351,7 +366,7 @@ class MultiViewClustering(MultiViewClusterer):
             missing=missing,
             confidence=self.confidence_[self.landmarks_],
             view_support=self.sample_view_weights_[self.landmarks_],
-            relative=[RECIPES[view.scaling.name].relative for view in views],
+            relative=[RECIPES[view.scaling.name].relative and view.values.min() >= 0 for view in views],
             feature_names=feature_names,
             view_names=self.view_names_,
             sample_ids=self._names_of(self.landmarks_),
@@ -417,10 +432,15 @@ class MultiViewClustering(MultiViewClusterer):
         given = np.argsort(views.view_order)
         self.view_names_ = [views.names[v] for v in given]
         weights = np.where(samples.missing, 0, fitted.evidence.weights)
-        weights[landmarks] = fitted.evidence.sample_weights
+        weights[landmarks] = fitted.evidence.sample_weights[fitted.first_of_duplicates]
         totals = np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         self.sample_view_weights_ = views.to_given_order((weights / totals)[:, given])
         views.local_rows.hold(labels=labels)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def _notify(self, done: int, total: int, stage: str) -> None:
         if self.verbose:
@@ -456,20 +476,21 @@ def _part_of(views: Views, samples: Samples, rows: NDArray[np.intp]) -> Views:
     )
 
 
-def _consensus(evidence: Evidence, members: Sequence[Any], n_clusters: int, seed: int) -> Any:
-    """Return by how much each landmark belongs to each cluster of the consensus, and the embedding that it is found in."""
+def _consensus(evidence: Evidence, members: Sequence[Any], n_clusters: int, seed: int, same: NDArray[np.intp]) -> Any:
+    """Return by how much each landmark belongs to each cluster of the consensus, and the embedding that it is found in.
+
+    Exact duplicates get what the first of them gets; clusters without samples are left out.
+    """
     labelings, weights = [member.labels for member in members], [member.weight for member in members]
     embedding = consensus_embedding(labelings, weights, n_clusters)
     labels = cluster_embedding(embedding, n_clusters, SampleRandom(evidence.views, seed))
     shares = consensus_shares(labelings, weights, labels, n_clusters)
-    # Exact duplicates, which follow each other, belong together.
-    keys = evidence.views.row_keys
-    heads = np.concatenate([[True], keys[1:] != keys[:-1]])
-    same = np.flatnonzero(heads)[np.cumsum(heads) - 1]
     shares, embedding, labels = shares[same], embedding[same], labels[same]
     if len(np.unique(np.argmax(shares, axis=1))) < n_clusters:
         shares = _WEAK_VOTES * shares + (1 - _WEAK_VOTES) * one_hot(labels, n_clusters).toarray()
-    return decided(shares, np.arange(n_clusters)), embedding
+        shares = shares[:, np.unique(labels)]
+        shares /= shares.sum(axis=1, keepdims=True)
+    return decided(shares, np.arange(shares.shape[1])), embedding
 
 
 def _fitted(views: Views, hashes: Any, evidence: Evidence, shares: Any, embedding: Any) -> FittedClustering:

@@ -253,7 +253,8 @@ def _reliability(option: _Option, n_samples: int) -> float:
     width = option.part.shape[1]
     halves = np.random.default_rng(20260101).permutation(width) < width // 2
     if width < 2:
-        return float(option.part[option.rows].std() > 0)
+        values = option.part[option.rows]
+        return float(values.max() > values.min())
     graphs = [option.links(n_samples, np.flatnonzero(half)) for half in (halves, ~halves)]
     missing = np.ones((n_samples, 1), dtype=bool)
     missing[option.rows[option.rows < n_samples]] = False

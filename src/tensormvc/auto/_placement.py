@@ -20,7 +20,7 @@ from ._evidence import Evidence, neighbours_in
 from ._impute import Completion
 from ._looks import scaled_rows
 from ._map import layout, principal_plane
-from ._scaling import Scaling, lean
+from ._scaling import Scaling, lean, refuse_extremes
 from ._tree import ClusterTree, build_tree
 
 # Landmarks that vote on the label of another sample, in each view and in all of its views together.
@@ -67,6 +67,12 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.missing)
+
+
+def first_of_duplicates(hashes: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return for each row the first row that equals it."""
+    _, first, group = np.unique(hashes, axis=0, return_index=True, return_inverse=True)
+    return np.asarray(first[group.ravel()])
 
 
 def _blocks(n_rows: int) -> list[slice]:
@@ -153,7 +159,7 @@ class FittedClustering:
     @cached_property
     def tree(self) -> ClusterTree:
         """Coarser and finer clusterings of the landmarks."""
-        return build_tree(self.evidence, self.shares)
+        return build_tree(self.evidence, self.shares, self.first_of_duplicates)
 
     @cached_property
     def graph(self) -> sp.csr_array:
@@ -170,6 +176,11 @@ class FittedClustering:
     def completion(self) -> Completion:
         """Completes single gaps of new samples from the landmarks."""
         return Completion.of([view.values for view in self.views], self.missing)
+
+    @cached_property
+    def first_of_duplicates(self) -> NDArray[np.intp]:
+        """For each landmark, the first one with the same values."""
+        return first_of_duplicates(self.hashes)
 
     @cached_property
     def _known(self) -> dict[bytes, int]:
@@ -313,6 +324,7 @@ class FittedClustering:
             views, view_sizes=view_sizes, canonical=False, keep_view_order=True, unit=False, lenient=True,
             categories=categories,
         ).on_host()
+        refuse_extremes(taken.arrays, taken.names, tiny=False)
         if unknown := [name for name in taken.names if name not in names]:
             raise ValueError(f"the model has no view {unknown[0]!r}; its views are {', '.join(given)}")
         arrays, missing = [], np.ones((taken.n_samples, len(names)), dtype=bool)

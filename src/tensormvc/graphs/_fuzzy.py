@@ -225,6 +225,8 @@ def _links(samples: Any, squares: Any, candidates: Any, n_neighbors: int, scale:
     if skip_self:
         squares[candidates == samples[:, None]] = np.inf
     kth = np.partition(squares, n_neighbors - 1, axis=1)[:, n_neighbors - 1, None]
+    # Infinite where fewer candidates have anything in common with the sample.
+    kth = np.minimum(kth, np.finfo(np.float64).max / 2)
     margin = tie_margin(kth, scale)
     tied, nearer = squares <= kth + margin, squares < kth - margin
     with_ties = _ties_are_kept(tied.sum(axis=1), nearer.sum(axis=1), n_neighbors)
