@@ -112,7 +112,7 @@ class AutoReport:
 
     def __str__(self) -> str:
         why = "set by n_clusters" if self.cluster_number is None else self.cluster_number.statement
-        lines = ["Views", *map(self._view_line, self.normalisations)]
+        lines = ["Views", *(f"  {choice.view}: {self.about_view(choice)}" for choice in self.normalisations)]
         if self.n_single and len(self.normalisations) > 1:
             lines.append(f"  {self.n_single:,} samples rest on one view")
         if self.n_empty:
@@ -128,7 +128,8 @@ class AutoReport:
             lines.append(f"Left out for lack of time: {', '.join(self.left_out)}")
         return "\n".join(lines)
 
-    def _view_line(self, choice: ChosenScaling) -> str:
+    def about_view(self, choice: ChosenScaling) -> str:
+        """Return how much a view counts, how it is scaled, and what it lacks."""
         parts = [f"weight {self.view_weights[choice.view]:.2f}"]
         if choice.view in self.asked_weights:
             parts[0] += f" (set to {self.asked_weights[choice.view]:g} by view_weights)"
@@ -139,4 +140,4 @@ class AutoReport:
             parts.append(f"{choice.n_missing:,} samples lack it")
         if gaps := self.n_gaps.get(choice.view):
             parts.append(f"{gaps:,} single values were missing, and completed from the nearest neighbours")
-        return f"  {choice.view}: {'; '.join(parts)}"
+        return "; ".join(parts)

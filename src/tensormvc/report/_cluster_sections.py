@@ -55,7 +55,7 @@ def data(run: ClusterRun, views: list[Any]) -> Section:
     if auto is None:
         scalings = [suggest_scaling(view) for view in views]
     else:
-        by_view = {scaling.view: (scaling.name, scaling.reason) for scaling in auto.normalisations}
+        by_view = {scaling.view: (scaling.name, auto.about_view(scaling)) for scaling in auto.normalisations}
         scalings = [by_view[view.name] for view in description.views]
     rows = []
     for view, (scaling, why) in zip(description.views, scalings, strict=True):
