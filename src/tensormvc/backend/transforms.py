@@ -17,9 +17,7 @@ FFT_COLUMNS = 64
 FFT_NUMBERS = 2**17
 
 
-def _by_columns(
-    transform: Callable[[Array, Array], None], array: Array, out: Array | None, length: int, dtype: Any
-) -> Array:
+def _by_columns(transform: Callable[..., None], array: Array, out: Array | None, length: int, dtype: Any) -> Array:
     """Apply a transform along axis 0 of a NumPy array to narrow column blocks and their place, on all threads.
 
     A transform along the first axis of a wide array walks memory with a long stride; blocks of columns that fit the
@@ -83,10 +81,9 @@ def _irfft(spectra: Array, out: Array) -> None:
     """Transform two half spectra to real columns as one of complex numbers."""
     n, half = len(out), -(-spectra.shape[1] // 2)
     x, iy = spectra[:, :half], 1j * spectra[:, -half:]
-    z = np.empty((n, half), spectra.dtype)
+    z = np.empty((n, half), complex_dtype(out))
     np.add(x, iy, out=z[: len(x)])
-    np.subtract(x[(n - 1) // 2 : 0 : -1], iy[(n - 1) // 2 : 0 : -1], out=z[len(x) :])
-    np.conj(z[len(x) :], out=z[len(x) :])
+    z[len(x) :] = np.conj(x[(n - 1) // 2 : 0 : -1] - iy[(n - 1) // 2 : 0 : -1])
     # Frequencies that are their own conjugates are real.
     own = [0] if n % 2 else [0, n // 2]
     z[own] = x[own].real + 1j * iy[own].imag
