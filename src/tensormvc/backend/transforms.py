@@ -12,7 +12,7 @@ from .threads import parallel_ranges
 
 # Columns that are transformed together along the first axis: wide enough to read whole cache lines,
 # narrow enough for a block of a few thousand rows to stay in the second-level cache.
-FFT_COLUMNS = 64
+FFT_COLUMNS = 32
 # Numbers in such a block where columns are short: few enough for the cache, enough to outweigh the calls.
 FFT_NUMBERS = 2**17
 
