@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ SETS = ["MSRCv1", "NGs", "BBCSport", "100leaves", "Handwritten", "3Sources", "OR
 SETS += ["Caltech101-20_recomputed", "Scene-15"]
 NUMERIC = ["MSRCv1", "100leaves", "Handwritten", "ORL_4views", "Scene-15", "LandUse-21"]
 OTHERS = ["Dermatology", "PIE_face_10", "WebKB", "LandUse-21", "BDGP", "Wikipedia"]
-DRAWS = 5
+DRAWS, OTHER_DRAWS = 5, 2
 
 
 def folder():
@@ -100,11 +101,17 @@ def rates_of(n_views):
     return [0.1, 0.3] + [0.5] * (n_views > 2) + [0.7] * (n_views > 3)
 
 
-def incomplete(views, n_clusters, imputer):
-    yield "front door", lambda: fit(views, n_clusters).labels_
-    yield "mean imputation", lambda: fit(mean_imputed(views), n_clusters).labels_
-    yield "neighbour imputation", lambda: fit(imputer(views), n_clusters).labels_
-    yield "complete cases", lambda: complete_cases(views, n_clusters)
+def fitted_labels(views, n_clusters, imputer=None):
+    return fit(views if imputer is None else imputer(views), n_clusters).labels_
+
+
+def incomplete(views, n_clusters, imputer, draw):
+    """Yield the front door, and for the first draws what else can be done."""
+    yield "front door", partial(fitted_labels, views, n_clusters)
+    if draw < OTHER_DRAWS:
+        yield "mean imputation", partial(fitted_labels, views, n_clusters, mean_imputed)
+        yield "neighbour imputation", partial(fitted_labels, views, n_clusters, imputer)
+        yield "complete cases", partial(complete_cases, views, n_clusters)
 
 
 def missing(run):
@@ -113,18 +120,19 @@ def missing(run):
             views, classes = load(name)
             k = len(np.unique(classes))
             if draw == 0:
-                run(("missing", name, 0.0, draw, "front door"), lambda: accuracy(classes, fit(views, k).labels_))
+                run(("missing", name, 0.0, draw, "front door"), classes, partial(fitted_labels, views, k))
             for rate in rates_of(len(views)):
-                for method, labels in incomplete(without_pairs(views, rate, draw), k, tm.impute_views):
-                    run(("missing", name, rate, draw, method), lambda labels=labels: accuracy(classes, labels()))
+                for method, labels in incomplete(without_pairs(views, rate, draw), k, tm.impute_views, draw):
+                    run(("missing", name, rate, draw, method), classes, labels)
 
 
 def blocks(run):
     for draw in range(DRAWS):
         for name in SETS:
             views, classes = load(name)
-            for method, labels in incomplete(without_block(views, draw), len(np.unique(classes)), tm.impute_views):
-                run(("blocks", name, 0.0, draw, method), lambda labels=labels: accuracy(classes, labels()))
+            k = len(np.unique(classes))
+            for method, labels in incomplete(without_block(views, draw), k, tm.impute_views, draw):
+                run(("blocks", name, 0.0, draw, method), classes, labels)
 
 
 def gaps(run):
@@ -132,9 +140,10 @@ def gaps(run):
         for name in NUMERIC:
             views, classes = load(name)
             for rate in (0.05, 0.2, 0.5):
-                methods = list(incomplete(without_cells(views, rate, draw), len(np.unique(classes)), neighbour_imputed))
-                for method, labels in methods[:3]:
-                    run(("gaps", name, rate, draw, method), lambda labels=labels: accuracy(classes, labels()))
+                k = len(np.unique(classes))
+                for method, labels in incomplete(without_cells(views, rate, draw), k, neighbour_imputed, draw):
+                    if method != "complete cases":  # there are none
+                        run(("gaps", name, rate, draw, method), classes, labels)
 
 
 def new(run):
@@ -148,7 +157,7 @@ def new(run):
             order = np.random.default_rng(draw).permutation(len(classes))
             one, two = order[: len(order) // 2], order[len(order) // 2 :]
             model = fit([view[one] for view in views], len(np.unique(classes)))
-            run(key, lambda m=model, v=views, c=classes, a=one, b=two: placed(m, v, c, a, b))
+            run.keep(key, placed(model, views, classes, one, two))
 
 
 def placed(model, views, classes, fitted, others):
@@ -197,7 +206,7 @@ def confidence(run):
         groups = np.clip(np.searchsorted(deciles, model.confidence_, side="right") - 1, 0, 9)
         right = [float(np.mean(~wrong[groups == g])) if np.any(groups == g) else None for g in range(10)]
         result = {what: round(float(roc_auc_score(wrong, -score)), 3) for what, score in scores.items()}
-        run(key, lambda result=result, right=right: {**result, "right_by_decile": right})
+        run.keep(key, {**result, "right_by_decile": right})
 
 
 class Runner:
@@ -211,12 +220,12 @@ class Runner:
     def knows(self, key):
         return key in self.results
 
-    def __call__(self, key, work):
-        if key in self.results:
-            return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.results[key] = work()
+    def __call__(self, key, classes, labels):
+        if key not in self.results:
+            self.keep(key, accuracy(classes, labels()))
+
+    def keep(self, key, result):
+        self.results[key] = result
         with self.path.open("a") as file:
             file.write(json.dumps({"key": key, "result": self.results[key]}) + "\n")
         print(*key, self.results[key], flush=True)
@@ -238,7 +247,11 @@ def table(results):
                 whole, shown = sorted(runs), methods[:1]
             else:
                 shown = methods
-            means = [np.mean([cells[name, rate, draw, method] for name, draw in whole]) for method in shown] if whole else []
+            means = (
+                [np.mean([cells[name, rate, draw, method] for name, draw in whole]) for method in shown]
+                if whole
+                else []
+            )
             lines.append(f"| {rate:.0%} | {len(whole)} | " + " | ".join(f"{mean:.1f}" for mean in means) + " |")
     for study in ("new", "confidence"):
         found = [value for key, value in results.items() if key[0] == study]
@@ -256,6 +269,7 @@ def main():
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     run = Runner(arguments.results)
+    warnings.simplefilter("ignore")
     for study in arguments.studies:
         globals()[study](run)
     if arguments.table:

@@ -21,13 +21,13 @@ from ..rows import SampleRandom
 from ..views import Views, as_views
 from ._consensus import cluster_embedding, consensus_embedding, consensus_shares, decided
 from ._evidence import Evidence
-from ._impute import complete_gaps
-from ._looks import asked_weights, gather_looks
-from ._members import run_looks
-from ._number import cluster_number
+from ._looks import gather_looks
 from ._map import place as place_on_map
-from ._placement import FittedClustering, FittedView, Samples, first_of_duplicates, strongest
-from ._report import AutoReport, LookSummary
+from ._members import Look, run_looks
+from ._number import cluster_number
+from ._placement import FittedClustering, FittedView, strongest
+from ._report import report_on
+from ._samples import Samples, first_of_duplicates
 from ._scaling import RECIPES, refuse_extremes
 from ._tree import ClusterTree
 
@@ -60,8 +60,8 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
        clusterings agree; a clustering the more, the better it fits the graphs of the views.
 
     Samples may be missing in views (rows of NaN, rows of zeros, absent from a table), and single values may be NaN: a
-    sample is compared with others in the views that both have. ``report_`` tells what was chosen, and why. Permuting the
-    samples or the views permutes the results and changes nothing else.
+    sample is compared with others in the views that both have. ``report_`` tells what was chosen, and why. Permuting
+    the samples or the views permutes the results and changes nothing else.
 
     Use it when there are no labels to choose a method or its parameters by. Use one of the methods, such as `ESTMC`, to
     compare with published results, on a GPU, or on views that do not fit in memory.
@@ -105,8 +105,8 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     confidence_ : ndarray of shape (n_samples,)
         By how much the largest share of a sample exceeds the second largest: 1 if all clusterings agree, 0 for a tie.
     outlier_score_ : ndarray of shape (n_samples,)
-        Distance to the tenth nearest landmark relative to the same distance of these landmarks, averaged over the views;
-        about 1 inside a cluster, larger for outliers, 0 for samples without any value.
+        Distance to the tenth nearest landmark relative to the same distance of these landmarks, averaged over the
+        views; about 1 inside a cluster, larger for outliers, 0 for samples without any value.
     sample_view_weights_ : ndarray of shape (n_samples, n_views)
         How much each view counts for each sample, 0 where it is missing; rows sum to 1.
     embedding_ : ndarray of shape (n_samples, n_components)
@@ -165,11 +165,8 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         start = time.perf_counter()
         refuse_extremes(views.arrays, views.names)
         samples = Samples.of(views.arrays, views.missing)
-        described = np.flatnonzero(~samples.missing.all(axis=1))
-        if len(described) < max(2, 1 if self.n_clusters == "auto" else self.n_clusters):
-            raise ValueError(f"only {len(described)} samples have any value that is not zero: there is nothing to cluster")
-        landmarks = described[: _landmark_count(len(described), [a.shape[1] for a in samples.arrays], self.time_budget)]
-        landmark_views = _part_of(views, samples, landmarks)
+        landmarks = self._choose_landmarks(samples)
+        landmark_views = samples.completed(views, landmarks)
         for name, count in zip(views.names, (~landmark_views.missing).sum(axis=0).tolist(), strict=True):
             if count < 2:
                 raise ValueError(f"{name} has values for {count} of {len(landmarks)} samples: leave this view out")
@@ -183,32 +180,22 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             sample_graph = sp.csr_array(sample_graph[landmarks][:, landmarks])
         deadline = start + _MEMBER_SHARE * self.time_budget
         tried, left_out = run_looks(looks, self.n_clusters_, sample_graph, seed, deadline, self._notify)
-        members = [member for look in tried for member in look.members]
         hashes = samples.hashes[landmarks]
-        shares, embedding = _consensus(tried[0].evidence, members, self.n_clusters_, seed, first_of_duplicates(hashes))
+        shares, embedding = _consensus(tried, self.n_clusters_, seed, first_of_duplicates(hashes))
         if (found := shares.shape[1]) < self.n_clusters_:
             message = f"only {found} distinct clusters were found, fewer than n_clusters={self.n_clusters_}"
             warnings.warn(f"{message}, possibly because of duplicate samples", ConvergenceWarning, stacklevel=4)
             self.n_clusters_ = found
         fitted = _fitted(landmark_views, hashes, tried[0].evidence, shares, embedding)
         self._set_results(views, samples, fitted, landmarks)
-        evidence = tried[0].evidence
-        asked = zip(views.names, asked_weights(self.view_weights, views), strict=True)
-        self.report_ = AutoReport(
-            normalisations=evidence.choices,
-            view_weights=dict(zip(views.names, evidence.weights.tolist(), strict=True)),
-            asked_weights={name: float(weight) for name, weight in asked if weight is not None},
-            looks=[LookSummary(look.evidence.name, look.agreement, look.weight) for look in tried],
-            agreement=sum(look.weight * look.agreement for look in tried),
-            related=evidence.related,
-            n_clusters=self.n_clusters_,
+        self.report_ = report_on(
+            tried,
+            views,
+            samples,
+            self.view_weights,
             cluster_number=estimate,
-            members=sorted(members, key=lambda member: -member.weight),
-            n_samples=views.n_samples,
+            n_clusters=self.n_clusters_,
             n_landmarks=len(landmarks),
-            n_gaps={name: count for name, count in zip(views.names, views.n_gaps, strict=True) if count},
-            n_single=int(np.sum((~samples.missing).sum(axis=1) == 1)),
-            n_empty=views.n_samples - len(described),
             left_out=left_out,
             seconds=time.perf_counter() - start,
         )
@@ -217,6 +204,13 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             warnings.warn(f"{message}, or results will depend on the machine's speed", RuntimeWarning, stacklevel=4)
         for message in self.report_.warnings:
             warnings.warn(message, UserWarning, stacklevel=4)
+
+    def _choose_landmarks(self, samples: Samples) -> NDArray[np.intp]:
+        described = samples.described
+        if len(described) < max(2, 1 if self.n_clusters == "auto" else int(self.n_clusters)):
+            raise ValueError(f"only {len(described)} samples have any value that is not zero: nothing to cluster")
+        widths = [array.shape[1] for array in samples.arrays]
+        return described[: _landmark_count(len(described), widths, self.time_budget)]
 
     def predict(self, views: Any, *, min_confidence: float = 0.0) -> NDArray[np.intp]:
         """Assign samples to clusters by their nearest landmarks, in the views that they have.
@@ -324,8 +318,10 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
     @property
     def graph_(self) -> sp.csr_array:
-        """The graph of all views, (n_samples, n_samples): symmetric, weights up to 1; others than landmarks are linked
-        to their nearest landmarks."""
+        """The graph of all views, (n_samples, n_samples), symmetric, with weights up to 1.
+
+        Landmarks are linked to their nearest neighbours, other samples to their nearest landmarks.
+        """
         check_is_fitted(self)
         n = len(self.labels_)
         rows = self.landmarks_
@@ -464,26 +460,17 @@ def _landmark_count(n_samples: int, widths: list[int], time_budget: float) -> in
     return min(n_samples, max(_LEAST_LANDMARKS, min(_MOST_LANDMARKS, affordable)))
 
 
-def _part_of(views: Views, samples: Samples, rows: NDArray[np.intp]) -> Views:
-    """Return some of the samples as views, their single gaps completed, and empty rows marked as missing."""
-    chosen = samples[rows]
-    return replace(
-        views,
-        arrays=tuple(complete_gaps(chosen.arrays, chosen.missing)),
-        order=views.order[rows],
-        row_keys=views.row_keys[rows],
-        missing=chosen.missing,
-    )
-
-
-def _consensus(evidence: Evidence, members: Sequence[Any], n_clusters: int, seed: int, same: NDArray[np.intp]) -> Any:
+def _consensus(
+    looks: list[Look], n_clusters: int, seed: int, same: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return by how much each landmark belongs to each cluster of the consensus, and the embedding that it is found in.
 
     Exact duplicates get what the first of them gets; clusters without samples are left out.
     """
+    members = [member for look in looks for member in look.members]
     labelings, weights = [member.labels for member in members], [member.weight for member in members]
     embedding = consensus_embedding(labelings, weights, n_clusters)
-    labels = cluster_embedding(embedding, n_clusters, SampleRandom(evidence.views, seed))
+    labels = cluster_embedding(embedding, n_clusters, SampleRandom(looks[0].evidence.views, seed))
     shares = consensus_shares(labelings, weights, labels, n_clusters)
     shares, embedding, labels = shares[same], embedding[same], labels[same]
     if len(np.unique(np.argmax(shares, axis=1))) < n_clusters:
@@ -495,7 +482,12 @@ def _consensus(evidence: Evidence, members: Sequence[Any], n_clusters: int, seed
 
 def _fitted(views: Views, hashes: Any, evidence: Evidence, shares: Any, embedding: Any) -> FittedClustering:
     columns = zip(
-        views.names, views.feature_names, views.categories, evidence.scalings, evidence.weights.tolist(), views.arrays,
+        views.names,
+        views.feature_names,
+        views.categories,
+        evidence.scalings,
+        evidence.weights.tolist(),
+        views.arrays,
         strict=True,
     )
     fitted = FittedClustering(

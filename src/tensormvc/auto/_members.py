@@ -141,7 +141,7 @@ def run_looks(
         if len(sizes) > 1 and in_time(f"{look.evidence.name}, {sizes[1]} neighbours"):
             labelings = {member.name: member.labels for member in look.members}
             labelings |= dict(_clusterings(look.evidence, _graphs(look.evidence, sizes[1]), n_clusters, seed))
-            look = _scored(look.evidence, labelings)  # noqa: PLW2901
+            look = _scored(look.evidence, labelings)
         finished.append(look)
         progress(len(looks) + done, len(looks) + len(pursued), look.evidence.name)
     return sorted(_weighted(finished), key=lambda look: -look.weight), left_out
@@ -165,9 +165,7 @@ def _clusterings(
             yield f"{name}, {points.shape[1]} frequencies", labels
 
 
-def low_frequencies(
-    graph: sp.csr_array, views: Views, count: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def low_frequencies(graph: sp.csr_array, views: Views, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the lowest frequencies of a graph and their eigenvectors."""
     count = min(views.n_samples, count)
     basis = GFT(n_components=count).fit(views, sample_graph=graph)

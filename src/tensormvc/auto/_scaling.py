@@ -308,9 +308,13 @@ def refuse_extremes(arrays: Sequence[Any], names: Sequence[str], *, tiny: bool =
     """Refuse views with values whose squares could not be computed, or, with `tiny`, with nothing but tiny values."""
     for array, name in zip(arrays, names, strict=True):
         values = array.data if is_sparse(array) else array
-        largest = float(max(np.fmax.reduce(values, axis=None, initial=0), -np.fmin.reduce(values, axis=None, initial=0)))
+        largest = float(
+            max(np.fmax.reduce(values, axis=None, initial=0), -np.fmin.reduce(values, axis=None, initial=0))
+        )
         if largest > _MOST_SIZE or (tiny and 0 < largest < _LEAST_SPREAD):
-            raise ValueError(f"{name} has values of size {largest:.3g}: multiply it by a factor that brings them near 1")
+            raise ValueError(
+                f"{name} has values of size {largest:.3g}: multiply it by a factor that brings them near 1"
+            )
 
 
 def suitable_scalings(view: Any) -> list[str]:
