@@ -4,7 +4,7 @@
     python benchmarks/front_door.py --results front_door.jsonl --table      # what is there so far, as Markdown
 
 Every fit is one line of the results file, and a file that exists is continued. Labels only measure the results. The
-benchmark files are found in the folder that TENSORMVC_SHARED names, else in ../shared; of larger ones a random 1 000
+benchmark files are found in the folder that TENSORMVC_SHARED names, else in ../shared; of larger ones a random 600
 samples are used, so that the study takes an hour on two cores.
 """
 
@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 import tensormvc as tm
 
-MOST_SAMPLES = 1000
+MOST_SAMPLES = 600
 SETS = ["MSRCv1", "NGs", "BBCSport", "100leaves", "Handwritten", "3Sources", "ORL_4views", "BBC4"]
 SETS += ["Caltech101-20_recomputed", "Scene-15"]
 NUMERIC = ["MSRCv1", "100leaves", "Handwritten", "ORL_4views", "Scene-15", "LandUse-21"]
