@@ -15,10 +15,10 @@ def read_labels(path, delimiter=","):
 
 
 def read_columns(path):
-    """The columns of a table of labels, as numbers where they are."""
+    """The columns of a table of labels: numbers, None for an empty field."""
     with open(path, encoding="utf-8", newline="") as stream:
         header, *rows = csv.reader(stream)
-    return {name: list(map(json.loads, column)) for name, *column in zip(header, *rows, strict=True)}
+    return {name: [json.loads(text or "null") for text in own] for name, *own in zip(header, *rows, strict=True)}
 
 
 def test_labels_are_those_of_the_estimator_and_the_choice_is_told(run, digits, data, tmp_path):

@@ -147,7 +147,7 @@ def test_a_link_stays_a_link(run, digits, tmp_path):
     (tmp_path / "labels.csv").symlink_to(tmp_path / "far" / "real.csv")
     assert run("cluster", digits, "-k", 3, "-o", "labels.csv").code == 0
     assert (tmp_path / "labels.csv").is_symlink()
-    assert (tmp_path / "far" / "real.csv").read_text().startswith("sample,cluster\n")
+    assert (tmp_path / "far" / "real.csv").read_text().startswith("sample,cluster,")
 
 
 def test_full_device(run, digits):
