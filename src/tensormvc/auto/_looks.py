@@ -25,12 +25,14 @@ from ._scaling import RECIPES, Scaling, fit_scaling, lean, suitable_scalings, us
 _COMPARED_SAMPLES = 1000
 # A view that agrees with no other one keeps this share of the largest weight.
 _LEAST_WEIGHT = 0.02
-# Below this share of common neighbours beyond chance, views count as unrelated.
-_UNRELATED = 0.01
+# Views are unrelated if no share of common neighbours exceeds chance by this many standard deviations. Of n lists of k
+# neighbours, n·k²/(n − 1) are common by chance, with a deviation of about k: 1/n of all.
+_DEVIATIONS = 4
 # Candidates for the view-by-view choice, and scalings that are applied to all views alike. Where values do not allow
 # one, the next one is taken, and the one chosen view by view at last.
 _PLAIN = ("none", "unit", "centred", "z-score", "z-score-unit", "range", "root", "tf-idf")
 _COMMON = {
+    "unit length": ("unit",),
     "whitened": ("whitened",),
     "standardised and whitened": ("z-score-whitened",),
     "roots, whitened": ("root-whitened", "z-score-whitened"),
@@ -209,7 +211,7 @@ def _evidence(look: str, options: Options, names: list[str], asked: list[float |
         common = _shared_links(links, np.arange(m), views.missing)
         agreement = np.mean(common, axis=1, where=~np.eye(m, dtype=bool))
         shared = agreement.tolist()
-        related = bool(agreement.max() > _UNRELATED)
+        related = bool(agreement.max() > _DEVIATIONS / views.n_samples)
         weights = agreement if related else np.array([_reliability(option, n) for option in chosen])
     weights = np.maximum(weights, max(_LEAST_WEIGHT * weights.max(), np.finfo(np.float64).tiny))
     weights /= weights.mean()
@@ -251,7 +253,8 @@ def _reliability(option: _Option, n_samples: int) -> float:
     width = option.part.shape[1]
     halves = np.random.default_rng(20260101).permutation(width) < width // 2
     if width < 2:
-        return float(option.part[option.rows].std() > 0)
+        values = option.part[option.rows]
+        return float(values.max() > values.min())
     graphs = [option.links(n_samples, np.flatnonzero(half)) for half in (halves, ~halves)]
     missing = np.ones((n_samples, 1), dtype=bool)
     missing[option.rows[option.rows < n_samples]] = False

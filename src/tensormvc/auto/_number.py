@@ -16,6 +16,7 @@ from ..views import as_views
 from ._consensus import ward_labels
 from ._evidence import FUSIONS, Evidence, modularity
 from ._looks import gather_evidence
+from ._samples import Samples
 
 _COMPARED_SAMPLES = 1500
 _MOST_CLUSTERS = 130
@@ -92,8 +93,9 @@ def estimate_n_clusters(
     >>> tm.estimate_n_clusters(views).n_clusters
     4
     """
-    unscaled = as_views(views, view_sizes=view_sizes, unit=False).on_host()
-    return cluster_number(gather_evidence(unscaled, normalisation))
+    unscaled = as_views(views, view_sizes=view_sizes, unit=False, lenient=True).on_host()
+    samples = Samples.of(unscaled.arrays, unscaled.missing)
+    return cluster_number(gather_evidence(samples.completed(unscaled, samples.described), normalisation))
 
 
 def cluster_number(evidence: Evidence) -> ClusterNumber:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,11 @@ _MOST_ROWS_FROM_DISK = 10_000
 # Principal components are those of so many samples at most, and whitening keeps so many of them.
 _COMPONENT_SAMPLES = 2500
 _MOST_COMPONENTS = 300
+# Features that vary by less count as constant, and larger values are refused: their squares could not be computed. This
+# is beyond the range of single precision.
+_LEAST_SPREAD, _MOST_SIZE = 1e-50, 1e50
+# Deviations that are smaller than this share of the values are rounding errors.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -205,8 +210,13 @@ def fit_scaling(view: Any, name: str) -> Scaling:
         offset = None if offset is None else offset @ components
     scaling = Scaling(name, factor, components, offset)
     scaled = scaling.apply(view)
-    size = float(np.sqrt(np.square(scaled.data if is_sparse(scaled) else scaled).sum() / scaled.shape[0]))
+    size = float(np.sqrt(_mean_square(scaled)))
     return Scaling(name, factor, components, offset, size if size > 0 else 1.0)
+
+
+def _mean_square(view: Any) -> float:
+    """Return the mean squared length of the samples."""
+    return float(np.square(view.data if is_sparse(view) else view).sum() / view.shape[0])
 
 
 def _times(view: Any, factor: NDArray[np.float64]) -> Any:
@@ -228,7 +238,7 @@ def _factor(values: Any, recipe: Recipe) -> NDArray[np.float64] | None:
         return None
     largest = np.asarray(_dense(abs(values).max(axis=0)))
     # Rounding alone makes the deviation of a constant differ from 0.
-    return np.asarray(1 / np.where(spread > 1e-12 * largest, spread, 1))
+    return np.asarray(1 / np.where(spread > np.maximum(_ROUNDING * largest, _LEAST_SPREAD), spread, 1))
 
 
 def _offset(values: Any, recipe: Recipe) -> NDArray[np.float64] | None:
@@ -244,13 +254,18 @@ def _dense(row: Any) -> NDArray[np.float64]:
 def _components(values: Any, offset: Any, *, whitened: bool) -> NDArray[np.float64]:
     """Return the leading principal directions of the first samples, (d, q), divided as `whitened` says.
 
-    They come from the smaller one of the two Gram matrices.
+    They come from the smaller one of the two Gram matrices. If all samples are equal, the only direction is zero.
     """
     values = values[:_COMPONENT_SAMPLES]
     n, d = values.shape
     rank = min(n, d)
     count = min(rank, _MOST_COMPONENTS)
     mean = np.zeros(d) if offset is None else offset
+    # A sparse view stays sparse, at the cost of some accuracy.
+    noise = _ROUNDING if is_sparse(values) else _ROUNDING**2
+    least = noise * _mean_square(values)
+    if not is_sparse(values):
+        values, mean = values - mean, np.zeros(d)
     if d <= n:
         gram = _dense_product(values.T, values) - n * np.outer(mean, mean)
     else:
@@ -258,7 +273,9 @@ def _components(values: Any, offset: Any, *, whitened: bool) -> NDArray[np.float
         gram = _dense_product(values, values.T) - product[:, None] - product + mean @ mean
     variances, vectors = _largest_eigenpairs(gram / n, count)
     average = max(float(np.trace(gram)) / n / rank, np.finfo(np.float64).tiny)
-    kept = variances > 1e-10 * max(float(variances[-1]), np.finfo(np.float64).tiny)
+    kept = variances > max(1e-10 * float(variances[-1]), least, _LEAST_SPREAD**2)
+    if not kept.any():
+        return np.zeros((d, 1))
     variances, vectors = variances[kept][::-1], vectors[:, kept][:, ::-1]
     if d > n:
         vectors = np.asarray(values.T @ vectors - np.outer(mean, vectors.sum(axis=0))) / np.sqrt(n * variances)
@@ -285,6 +302,19 @@ def lean(view: Any) -> Any:
         return sp.csr_array(view, dtype=np.float64)
     view = np.asarray(view, dtype=np.float64)
     return sp.csr_array(view) if np.count_nonzero(view) < _SPARSE_UP_TO * view.size else view
+
+
+def refuse_extremes(arrays: Sequence[Any], names: Sequence[str], *, tiny: bool = True) -> None:
+    """Refuse views with values whose squares could not be computed, or, with `tiny`, with nothing but tiny values."""
+    for array, name in zip(arrays, names, strict=True):
+        values = array.data if is_sparse(array) else array
+        largest = float(
+            max(np.fmax.reduce(values, axis=None, initial=0), -np.fmin.reduce(values, axis=None, initial=0))
+        )
+        if largest > _MOST_SIZE or (tiny and 0 < largest < _LEAST_SPREAD):
+            raise ValueError(
+                f"{name} has values of size {largest:.3g}: multiply it by a factor that brings them near 1"
+            )
 
 
 def suitable_scalings(view: Any) -> list[str]:

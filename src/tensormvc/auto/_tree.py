@@ -39,9 +39,9 @@ class ClusterTree:
         Nodes that merge, finest first. Leaves are numbered from 0, and merge j makes node ``most + j``, so that the
         first ``most − k`` merges give k clusters.
     stability : ndarray of shape (most − 1,)
-        For each merge, how well its two nodes are told apart: agreement (Cohen's kappa) between the node of a sample and
-        the node that most of its neighbours are in, averaged over several graphs. 1 if no link runs between them, 0 if
-        links ignore the split.
+        For each merge, how well its two nodes are told apart: agreement (Cohen's kappa) between the node of a sample
+        and the node that most of its neighbours are in, averaged over several graphs. 1 if no link runs between them,
+        0 if links ignore the split.
     leaf_labels : ndarray of int of shape (most,)
         The final cluster of each leaf.
     leaves : ndarray of int of shape (n_landmarks,)
@@ -77,31 +77,33 @@ class ClusterTree:
         return plot_tree(self, ax=ax)
 
 
-def build_tree(evidence: Evidence, shares: NDArray[np.float64]) -> ClusterTree:
+def build_tree(evidence: Evidence, shares: NDArray[np.float64], same: NDArray[np.intp]) -> ClusterTree:
     """Return the nested clusterings of the landmarks, given by how much they belong to each final cluster.
 
     Clusters split along the low frequencies of the graph of all views, where the split separates most (Ward), and merge
-    by how many samples belong to both (average linkage of the shares).
+    by how many samples belong to both (average linkage of the shares). Exact duplicates, of which `same` tells the
+    first, are never split.
     """
     labels = np.argmax(shares, axis=1)
     n, k = shares.shape
     most = max(k, min(k + max(_FEWEST_MORE, min(k, _MORE_CLUSTERS)), n // _LEAST_CLUSTER_SIZE))
     graphs = [evidence.graph(kind, evidence.sizes[-1]) for kind in FUSIONS]
-    leaves, leaf_labels, below = _split(evidence, graphs[0], labels, k, most)
+    points = normalize(low_frequencies(graphs[0], evidence.views, most)[1])[same]
+    leaves, leaf_labels, below = _split(points, labels, k, most)
+    most = len(leaf_labels)
     merges = np.concatenate([below, _merge(shares, leaf_labels, below, most)])
     return ClusterTree(k, most, merges, _stability(graphs, leaves, merges, most), leaf_labels, leaves)
 
 
 def _split(
-    evidence: Evidence, graph: sp.csr_array, labels: NDArray[np.intp], k: int, most: int
+    points: NDArray[np.float64], labels: NDArray[np.intp], k: int, most: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
     """Return the leaf of each sample, the cluster of each leaf, and the merges of leaves into the clusters."""
-    points = normalize(low_frequencies(graph, evidence.views, most)[1])
     members = [np.flatnonzero(labels == cluster) for cluster in range(k)]
     trees = [ward(points[rows[:_TREE_SAMPLES]]) if len(rows) > 1 else np.zeros((0, 4)) for rows in members]
     heights = np.concatenate([tree[:, 2] for tree in trees])
     cluster_of = np.repeat(np.arange(k), [len(tree) for tree in trees])
-    highest = np.argsort(-heights, kind="stable")[: most - k]
+    highest = np.argsort(-heights, kind="stable")[: min(most - k, np.count_nonzero(heights))]
     n_parts = 1 + np.bincount(cluster_of[highest], minlength=k)
     leaves = np.zeros(len(labels), dtype=np.intp)
     merges: list[tuple[float, int, int]] = []
@@ -112,7 +114,7 @@ def _split(
             merges += _upper_merges(tree, points[rows[:_TREE_SAMPLES]], count, first)
         first += count
     leaf_labels = np.repeat(np.arange(k), n_parts)
-    return leaves, leaf_labels, _numbered(merges, most)
+    return leaves, leaf_labels, _numbered(merges, len(leaf_labels))
 
 
 def _parts(points: NDArray[Any], tree: NDArray[Any], count: int) -> NDArray[np.intp]:

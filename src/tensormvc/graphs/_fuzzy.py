@@ -68,9 +68,13 @@ class Neighbours:
         starts = np.concatenate([[0], np.cumsum(self._sums(kept))]).astype(np.intp)
         return replace(self, starts=starts, indices=self.indices[kept], squares=self.squares[kept])
 
-    def _sums(self, values: NDArray[Any]) -> NDArray[np.float64]:
+    def _sums(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the sum over the neighbours of every sample, 0 for one without neighbours."""
-        return np.asarray(self.graph(values.astype(np.float64)) @ np.ones(self.n_candidates))
+        some = np.diff(self.starts) > 0
+        sums = np.zeros(len(some), dtype=np.result_type(values, np.intp))
+        if len(values):
+            sums[some] = np.add.reduceat(values, self.starts[:-1][some], dtype=sums.dtype)
+        return sums
 
     def graph(self, weights: NDArray[np.float64] | None = None) -> sp.csr_array:
         """Return the directed graph from each sample to its neighbours, with weight 1 by default."""
@@ -221,6 +225,8 @@ def _links(samples: Any, squares: Any, candidates: Any, n_neighbors: int, scale:
     if skip_self:
         squares[candidates == samples[:, None]] = np.inf
     kth = np.partition(squares, n_neighbors - 1, axis=1)[:, n_neighbors - 1, None]
+    # Infinite where fewer candidates have anything in common with the sample.
+    kth = np.minimum(kth, np.finfo(np.float64).max / 2)
     margin = tie_margin(kth, scale)
     tied, nearer = squares <= kth + margin, squares < kth - margin
     with_ties = _ties_are_kept(tied.sum(axis=1), nearer.sum(axis=1), n_neighbors)

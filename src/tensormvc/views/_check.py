@@ -87,8 +87,8 @@ def check_kind(part: Any, name: str) -> None:
         raise TypeError(f"{name} has the type {part.dtype}, which is not numeric")
     if len(part.shape) != 2:
         raise ValueError(
-            f"{name} has {len(part.shape)} dimensions (shape {tuple(part.shape)}); a view is (n_samples, n_features): "
-            "reshape it, with X.reshape(-1, 1) for a single feature"
+            f"{name} has {len(part.shape)} dimensions (shape {tuple(part.shape)}); a view is (n_samples, n_features). "
+            "Reshape your data with X.reshape(-1, 1) if it has a single feature"
         )
     for count, what in zip(part.shape, ("sample(s)", "feature(s)"), strict=True):
         if count == 0:
