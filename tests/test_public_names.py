@@ -63,7 +63,7 @@ NAMES = {
             "plot_energy_ratio",
             "plot_map",
         ],
-        *["plot_sample_votes", "plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum"],
+        *["plot_sample_votes", "plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum", "plot_tree"],
     ],
     "tensormvc.published": ["PublishedResult", "ReweightedETR", "asr_etr", "tlspnm", "tsvd_mvc"],
     "tensormvc.report": ["ClusterRun", "write_cluster_report"],

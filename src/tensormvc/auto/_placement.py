@@ -327,7 +327,7 @@ def _ratio(reach: NDArray[np.float64], links: sp.csr_array, others: NDArray[np.f
 def _same_features(array: Any, names: NDArray[np.str_] | None, view: FittedView) -> Any:
     """Return the columns in the order of the fitted features; matched by name where names exist."""
     width = view.values.shape[1]
-    if names is not None and view.feature_names is not None:
+    if names is not None and view.feature_names is not None and not np.array_equal(names, view.feature_names):
         positions = {name: position for position, name in enumerate(names.tolist())}
         if lacking := [name for name in view.feature_names.tolist() if name not in positions]:
             raise ValueError(f"{view.name} lacks {len(lacking)} of the fitted features, such as {lacking[0]!r}")
