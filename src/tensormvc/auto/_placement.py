@@ -80,7 +80,10 @@ def _blocks(n_rows: int) -> list[slice]:
 
 
 def _row_sizes(view: Any) -> NDArray[np.float64]:
-    return np.asarray(abs(view).max(axis=1).toarray() if is_sparse(view) else np.abs(view).max(axis=1)).ravel()
+    """Return the size of the largest value of each sample; single gaps count as zero."""
+    sizes = abs(view)
+    np.nan_to_num(sizes.data if is_sparse(view) else sizes, copy=False)
+    return np.asarray(sizes.max(axis=1).toarray() if is_sparse(view) else sizes.max(axis=1)).ravel()
 
 
 @dataclass(frozen=True)
