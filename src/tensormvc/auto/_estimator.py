@@ -28,7 +28,7 @@ from ._number import cluster_number
 from ._map import place as place_on_map
 from ._placement import FittedClustering, FittedView, Samples, first_of_duplicates, strongest
 from ._report import AutoReport, LookSummary
-from ._scaling import RECIPES, refuse_extremes
+from ._scaling import RECIPES, lean, refuse_extremes
 from ._tree import ClusterTree
 
 _MOST_LANDMARKS = 10_000
@@ -441,7 +441,7 @@ def _part_of(views: Views, samples: Samples, rows: NDArray[np.intp]) -> Views:
     chosen = samples[rows]
     return replace(
         views,
-        arrays=tuple(complete_gaps(chosen.arrays, chosen.missing)),
+        arrays=tuple(lean(array) for array in complete_gaps(chosen.arrays, chosen.missing)),
         order=views.order[rows],
         row_keys=views.row_keys[rows],
         missing=chosen.missing,
