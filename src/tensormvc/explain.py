@@ -537,7 +537,8 @@ def _factors(view: Any, order: NDArray[np.intp], absent: NDArray[np.bool_], name
     totals = filled.sum(axis=1)[order]
     used = ~absent & (totals > 0)
     factors = np.ones(len(totals))
-    factors[used] = totals[used].mean() / totals[used]
+    if used.any():
+        factors[used] = totals[used].mean() / totals[used]
     return factors
 
 

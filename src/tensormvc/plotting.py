@@ -667,9 +667,7 @@ def plot_sample_votes(explained: Any, *, ax: Axes | None = None) -> Axes:
     ax.set_yticks(heights, names)
     ax.set_xlim(0, 1)
     _legend(ax)
-    outcome = (
-        f"sample {_plain(shortened(str(explained.sample), 16))}: cluster {explained.cluster} (of {len(explained.membership)})"
-    )
+    outcome = f"sample {_plain(shortened(str(explained.sample), 16))}: cluster {explained.cluster} (of {len(explained.membership)})"
     return _label(ax, f"share of the nearest landmarks\n{outcome}", "")
 
 

@@ -20,7 +20,7 @@ from ._impute import Completion
 from ._looks import scaled_rows
 from ._map import layout, principal_plane
 from ._samples import Samples, first_of_duplicates, row_sizes
-from ._scaling import Scaling, refuse_extremes
+from ._scaling import Scaling, in_form_of, refuse_extremes
 from ._tree import ClusterTree, build_tree
 
 # Landmarks that vote on the label of another sample, in each view and in all of its views together.
@@ -177,7 +177,8 @@ class FittedClustering:
 
     def _placed(self, samples: Samples) -> tuple[sp.csr_array, NDArray[np.float64]]:
         """Place samples that are no landmarks: half of the links are by view, half in all their views together."""
-        arrays = self.completion.completed(samples.arrays, samples.missing)
+        completed = self.completion.completed(samples.arrays, samples.missing)
+        arrays = [in_form_of(view.values, array) for view, array in zip(self.views, completed, strict=True)]
         rows = [np.flatnonzero(~missing) for missing in samples.missing.T]
         parts = [scaled_rows(v.scaling, array, own) for v, array, own in zip(self.views, arrays, rows, strict=True)]
         shares = np.where(samples.missing, 0, np.maximum(self.evidence.weights, np.finfo(np.float64).tiny))

@@ -65,7 +65,7 @@ class Samples:
         chosen = self[rows]
         return replace(
             views,
-            arrays=tuple(complete_gaps(chosen.arrays, chosen.missing)),
+            arrays=tuple(lean(array) for array in complete_gaps(chosen.arrays, chosen.missing)),
             order=views.order[rows],
             row_keys=views.row_keys[rows],
             missing=chosen.missing,
@@ -79,4 +79,7 @@ def first_of_duplicates(hashes: NDArray[np.int64]) -> NDArray[np.intp]:
 
 
 def row_sizes(view: Any) -> NDArray[np.float64]:
-    return np.asarray(abs(view).max(axis=1).toarray() if is_sparse(view) else np.abs(view).max(axis=1)).ravel()
+    """Return the size of the largest value of each sample; single gaps count as zero."""
+    sizes = abs(view)
+    np.nan_to_num(sizes.data if is_sparse(view) else sizes, copy=False)
+    return np.asarray(sizes.max(axis=1).toarray() if is_sparse(view) else sizes.max(axis=1)).ravel()

@@ -13,6 +13,7 @@ from scipy.linalg import LinAlgError, eigh
 from sklearn.preprocessing import normalize
 
 from ..backend.arrays import is_sparse
+from ..backend.threads import one_blas_thread, parallel_ranges
 
 # Views with at most this share of non-zero values are stored as sparse matrices, where zero means "absent".
 _SPARSE_UP_TO = 0.1
@@ -22,6 +23,7 @@ _MOST_ROWS_FROM_DISK = 10_000
 # Principal components are those of so many samples at most, and whitening keeps so many of them.
 _COMPONENT_SAMPLES = 2500
 _MOST_COMPONENTS = 300
+_PROJECTED_AT_ONCE = 256
 # Features that vary by less count as constant, and larger values are refused: their squares could not be computed. This
 # is beyond the range of single precision.
 _LEAST_SPREAD, _MOST_SIZE = 1e-50, 1e50
@@ -178,7 +180,7 @@ class Scaling:
         if self.factor is not None:
             scaled = _times(scaled, self.factor)
         if self.components is not None:
-            scaled = np.asarray(scaled @ self.components)
+            scaled = _projected(scaled, self.components)
         if self.offset is not None:
             scaled = (scaled.toarray() if is_sparse(scaled) else scaled) - self.offset
         return (normalize(scaled) if recipe.unit else scaled) / self.size
@@ -221,6 +223,20 @@ def _mean_square(view: Any) -> float:
 
 def _times(view: Any, factor: NDArray[np.float64]) -> Any:
     return sp.csr_array(view.multiply(factor)) if is_sparse(view) else view * factor
+
+
+def _projected(values: Any, components: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return values @ components row by row: products of blocks round differently for every batch of samples."""
+    if is_sparse(values):
+        return np.asarray(values @ components)
+    projected = np.empty((values.shape[0], 1, components.shape[1]))
+
+    def work(start: int, stop: int) -> None:
+        np.matmul(values[start:stop, None], components, out=projected[start:stop])
+
+    with one_blas_thread():
+        parallel_ranges(work, len(values), _PROJECTED_AT_ONCE)
+    return projected[:, 0]
 
 
 def _factor(values: Any, recipe: Recipe) -> NDArray[np.float64] | None:
@@ -279,7 +295,7 @@ def _components(values: Any, offset: Any, *, whitened: bool) -> NDArray[np.float
     variances, vectors = variances[kept][::-1], vectors[:, kept][:, ::-1]
     if d > n:
         vectors = np.asarray(values.T @ vectors - np.outer(mean, vectors.sum(axis=0))) / np.sqrt(n * variances)
-    return np.asarray(vectors / np.sqrt(variances + average) if whitened else vectors)
+    return np.ascontiguousarray(vectors / np.sqrt(variances + average) if whitened else vectors)
 
 
 def _largest_eigenpairs(matrix: NDArray[np.float64], count: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -300,8 +316,15 @@ def lean(view: Any) -> Any:
     """Return a view in float64, as a sparse matrix if nearly all of its values are zero."""
     if is_sparse(view):
         return sp.csr_array(view, dtype=np.float64)
-    view = np.asarray(view, dtype=np.float64)
+    view = np.asarray(view, dtype=np.float64, order="C")  # sums along rows depend on the order in memory
     return sp.csr_array(view) if np.count_nonzero(view) < _SPARSE_UP_TO * view.size else view
+
+
+def in_form_of(pattern: Any, view: Any) -> Any:
+    """Return a view as a sparse matrix if the pattern is one, and as an array else."""
+    if is_sparse(pattern):
+        return sp.csr_array(view)
+    return view.toarray() if is_sparse(view) else view
 
 
 def refuse_extremes(arrays: Sequence[Any], names: Sequence[str], *, tiny: bool = True) -> None:

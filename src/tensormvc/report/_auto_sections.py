@@ -49,7 +49,9 @@ def granularity(run: ClusterRun) -> Section:
     figures = [words.figure("tree", partial(plotting.plot_tree, tree), k=tree.n_clusters, most=tree.most)]
     if number is not None:
         why = number.statement
-        figures.append(words.figure("number", partial(plotting.plot_cluster_number, number), k=tree.n_clusters, why=why))
+        figures.append(
+            words.figure("number", partial(plotting.plot_cluster_number, number), k=tree.n_clusters, why=why)
+        )
     return words.section("granularity", words.paragraph("levels", most=tree.most), html.side_by_side(*figures))
 
 
