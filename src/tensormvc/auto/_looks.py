@@ -125,13 +125,13 @@ class Options:
         return replace(self.views, arrays=arrays, order=order, sample_ids=None, as_given=(None,) * len(arrays))
 
 
-def scaled_rows(scaling: Scaling, view: Any, rows: NDArray[np.intp]) -> Any:
-    """Return a view scaled, with zeros for samples other than the `rows`."""
+def scaled_rows(scaling: Scaling, view: Any, rows: NDArray[np.intp], *, one_by_one: bool = False) -> Any:
+    """Return a view scaled, with zeros for samples other than the `rows`; see `Scaling.apply`."""
     if len(rows) == view.shape[0]:
-        return scaling.apply(view)
+        return scaling.apply(view, one_by_one=one_by_one)
     if not len(rows):
         return np.zeros((view.shape[0], view.shape[1] if scaling.components is None else scaling.components.shape[1]))
-    scaled = scaling.apply(view[rows])
+    scaled = scaling.apply(view[rows], one_by_one=one_by_one)
     entries = np.ones(len(rows)), (rows, np.arange(len(rows)))
     whole = sp.csr_array(entries, shape=(view.shape[0], len(rows))) @ scaled
     return sp.csr_array(whole) if is_sparse(scaled) else np.asarray(whole)

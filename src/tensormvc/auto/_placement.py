@@ -180,7 +180,10 @@ class FittedClustering:
         completed = self.completion.completed(samples.arrays, samples.missing)
         arrays = [in_form_of(view.values, array) for view, array in zip(self.views, completed, strict=True)]
         rows = [np.flatnonzero(~missing) for missing in samples.missing.T]
-        parts = [scaled_rows(v.scaling, array, own) for v, array, own in zip(self.views, arrays, rows, strict=True)]
+        parts = [
+            scaled_rows(view.scaling, array, own, one_by_one=True)
+            for view, array, own in zip(self.views, arrays, rows, strict=True)
+        ]
         shares = np.where(samples.missing, 0, np.maximum(self.evidence.weights, np.finfo(np.float64).tiny))
         shares /= shares.sum(axis=1, keepdims=True)
         total = sp.csr_array((len(samples), len(self.missing)))
