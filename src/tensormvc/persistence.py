@@ -58,6 +58,7 @@ _CLASSES = [
     "tensormvc.auto:MultiViewClustering",
     "tensormvc.auto._looks:ChosenScaling",
     "tensormvc.auto._members:Member",
+    "tensormvc.auto._number:CandidateLevel",
     "tensormvc.auto._number:ClusterNumber",
     "tensormvc.auto._placement:FittedClustering",
     "tensormvc.auto._placement:FittedView",

@@ -88,8 +88,9 @@ class AutoReport:
         """Return the report as plain values, without the labels of the members."""
         members = [{"name": m.name, "look": m.look, "score": m.score, "weight": m.weight} for m in self.members]
         number = None if self.cluster_number is None else self.cluster_number.statement
+        levels = [] if self.cluster_number is None else [asdict(level) for level in self.cluster_number.levels]
         plain = asdict(replace(self, members=[], cluster_number=None))
-        return {**plain, "members": members, "cluster_number": number, "certainty": self.certainty}
+        return {**plain, "members": members, "cluster_number": number, "levels": levels, "certainty": self.certainty}
 
     @property
     def certainty(self) -> str:
