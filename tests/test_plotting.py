@@ -154,7 +154,9 @@ def a_tree(n_clusters, most):
     for cluster, node in enumerate(nodes[2 * (most - n_clusters) :]):
         leaf_labels[node] = cluster
     stability = np.linspace(0, 1, most - 1)
-    return SimpleNamespace(n_clusters=n_clusters, most=most, merges=merges, stability=stability, leaf_labels=leaf_labels)
+    return SimpleNamespace(
+        n_clusters=n_clusters, most=most, merges=merges, stability=stability, leaf_labels=leaf_labels
+    )
 
 
 FIGURES = [

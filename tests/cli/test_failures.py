@@ -42,7 +42,10 @@ CliRunner = pytest.importorskip("typer.testing").CliRunner
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--labels", "y", "--no-labels"], "exclude each other"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--column", "runner_up"], "holds something else"),
         (["cluster", "digits.npz", "-o", "l.csv", "--view-weights", "view 0"], "expected NAME=NUMBER"),
-        (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "-m", "gmc", "--view-weights", "a=1"], "no weights of views"),
+        (
+            ["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "-m", "gmc", "--view-weights", "a=1"],
+            "no weights of views",
+        ),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--save", "digits.npz", "--force"], "is the input"),
         (["convert", "digits.npz", "out.csv"], "the ending must be"),
         (["convert", "digits.npz", "digits.npz", "--force"], "digits.npz is the input"),

@@ -155,7 +155,11 @@ def test_explain_a_sample(model, invoke):
         (["predict", "gmc.tmvc", "first", "-o", "l.csv"], 3, "is a model of GMC, which places no new samples"),
         (["explain", "gmc.tmvc"], 3, "is a model of GMC, which has no explanation"),
         (["predict", "unfitted.tmvc", "first", "-o", "l.csv"], 3, "is a model of MultiViewClustering, which"),
-        (["predict", "model.tmvc", "strange", "-o", "l.csv"], 3, "the model has no view 'sound'; its views are image, text"),
+        (
+            ["predict", "model.tmvc", "strange", "-o", "l.csv"],
+            3,
+            "the model has no view 'sound'; its views are image, text",
+        ),
         (["predict", "model.tmvc", "narrow", "-o", "l.csv"], 3, "text lacks 1 of the fitted features, such as 'blue'"),
         (["predict", "model.tmvc", "first", "-o", "fit.csv"], 4, "--force"),
         (["predict", "model.tmvc", "first", "-o", "l.csv", "--min-confidence", "2"], 2, "--min-confidence"),

@@ -202,5 +202,7 @@ def test_files_of_the_libraries(compression, tmp_path):
     np.testing.assert_array_equal(views[0], A[:, :2])
     np.testing.assert_array_equal(views[1], B[:, :3])
     np.testing.assert_array_equal(y, kinds.codes)
-    assert {n: f.tolist() for n, f in load_dataset(tmp_path / "a.h5ad").feature_names.items()} == {"protein": list("uvw")}
+    assert {n: f.tolist() for n, f in load_dataset(tmp_path / "a.h5ad").feature_names.items()} == {
+        "protein": list("uvw")
+    }
     assert list(load_dataset(tmp_path / "a.h5ad", views=["X"]).feature_names) == ["X"]

@@ -143,7 +143,9 @@ def test_the_front_door_shows_what_it_found(auto_run, auto_page):
     assert "1 samples have no value in any view" in whole
     means = [f"{model.confidence_[model.labels_ == cluster].mean():.2f}" for cluster in range(model.n_clusters_)]
     assert [row[4] for row in shown["The clusters"]] == means
-    assert [row[1] for row in shown["The ways of scaling the views"]] == [f"{look.agreement:.2f}" for look in report.looks]
+    assert [row[1] for row in shown["The ways of scaling the views"]] == [
+        f"{look.agreement:.2f}" for look in report.looks
+    ]
     assert f"The same fit has clusterings of 1 to {model.tree_.most} clusters" in whole
     captions = [text(caption) for caption in auto_page.iter("figcaption")]
     assert sum(caption.startswith("Cluster ") for caption in captions) == min(12, model.n_clusters_)

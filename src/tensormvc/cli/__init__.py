@@ -28,7 +28,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=TEXTS["exit_codes"],
 )
-for group, commands in ((app, (cluster, predict, explain, audit, info, convert, demo)), (bench, (run_bench, report_bench))):
+for group, commands in (
+    (app, (cluster, predict, explain, audit, info, convert, demo)),
+    (bench, (run_bench, report_bench)),
+):
     for command in commands:
         # The terminal breaks the lines of a paragraph, not the source.
         paragraphs = (inspect.getdoc(command) or "").split("\n\n")

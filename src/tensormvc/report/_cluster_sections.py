@@ -179,11 +179,22 @@ def _members(auto: Any) -> Section:
     """Show the clusterings that were combined into the consensus."""
     best = max(member.weight for member in auto.members)
     rows = [
-        (html.name(f"{member.look}: {member.name}"), f"{member.score:.3f}", html.bar(f"{member.weight:.1%}", member.weight / best))
+        (
+            html.name(f"{member.look}: {member.name}"),
+            f"{member.score:.3f}",
+            html.bar(f"{member.weight:.1%}", member.weight / best),
+        )
         for member in auto.members
     ]
-    looks = [(html.name(look.name), f"{look.agreement:.2f}", html.bar(f"{look.weight:.1%}", look.weight)) for look in auto.looks]
-    body = [words.table("looks", looks), words.table("members", rows), html.paragraph(words.sentence("information"), class_="note")]
+    looks = [
+        (html.name(look.name), f"{look.agreement:.2f}", html.bar(f"{look.weight:.1%}", look.weight))
+        for look in auto.looks
+    ]
+    body = [
+        words.table("looks", looks),
+        words.table("members", rows),
+        html.paragraph(words.sentence("information"), class_="note"),
+    ]
     if auto.left_out:
         body.append(words.callout("left_out", html.bullets(map(html.name, auto.left_out))))
     return words.section("joined", *body)
@@ -192,7 +203,9 @@ def _members(auto: Any) -> Section:
 def order(run: ClusterRun) -> Section:
     """Show whether the order of the rows matters."""
     if (audit := run.audit) is None:
-        return words.section("order", *_known_of_order(run), words.paragraph("not_audited"), html.code(_audit_command(run)))
+        return words.section(
+            "order", *_known_of_order(run), words.paragraph("not_audited"), html.code(_audit_command(run))
+        )
     verdict = words.callout("same_clusters", html.paragraph(audit.verdict))
     if audit.order_dependent:
         verdict = words.callout("other_clusters", html.paragraph(audit.verdict), words.paragraph("adaptive_basis"))

@@ -48,8 +48,9 @@ def read_h5ad(reader: HDF5Reader, request: Request) -> Dataset:
     for name, view in zip(names, matrices, strict=True):
         refuse_if(view.shape[0] != len(ids), f"{name!r} has {view.shape[0]} rows for {len(ids)} samples")
     features = [
-        _var_names(reader, root.get("var"), name) if name == "X" else
-        np.array(words(reader.attribute(everything[name], "column-order")), dtype=str)
+        _var_names(reader, root.get("var"), name)
+        if name == "X"
+        else np.array(words(reader.attribute(everything[name], "column-order")), dtype=str)
         for name in names
     ]
     y = _labels(reader, [root.get("obs")], ids, request.labels)
