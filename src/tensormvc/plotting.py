@@ -613,8 +613,8 @@ def plot_cluster_features(explanation: Any, cluster: int, *, n_features: int = 8
     for number, name in enumerate(explanation.view_names):
         own = [row for row in rows if row.view == name]
         lengths = [row.effect - 0.5 for row in own]
-        look = {"left": 0.5, "height": 0.7, "color": _colour(number), "label": _plain(shortened(name, longest))}
-        ax.barh([-row.rank for row in own], lengths, **look)
+        look: dict[str, Any] = {"color": _colour(number), "label": _plain(shortened(name, longest))}
+        ax.barh([-row.rank for row in own], lengths, left=0.5, height=0.7, **look)
     heights = [-row.rank for row in rows]
     ax.hlines(heights, [row.low for row in rows], [row.high for row in rows], color="black", lw=1)
     ax.axvline(0.5, color=_GREY, lw=0.8)
@@ -667,7 +667,8 @@ def plot_sample_votes(explained: Any, *, ax: Axes | None = None) -> Axes:
     ax.set_yticks(heights, names)
     ax.set_xlim(0, 1)
     _legend(ax)
-    outcome = f"sample {_plain(shortened(str(explained.sample), 16))}: cluster {explained.cluster} (of {len(explained.membership)})"
+    sample = _plain(shortened(str(explained.sample), 16))
+    outcome = f"sample {sample}: cluster {explained.cluster} (of {len(explained.membership)})"
     return _label(ax, f"share of the nearest landmarks\n{outcome}", "")
 
 

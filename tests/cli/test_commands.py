@@ -183,7 +183,7 @@ def test_readme_as_it_is_typed(run, tmp_path):
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     section = readme.split("## From a file to labels")[1].split("## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("tensormvc ")]
-    assert len(lines) == 5
+    assert len(lines) == 7
     for line in lines:
         ended = run(*shlex.split(line)[1:])
         assert ended.code == 0, (line, ended.err)
@@ -192,4 +192,6 @@ def test_readme_as_it_is_typed(run, tmp_path):
             assert len(shown) == 5
             # What depends on the order depends on rounding, too.
             assert shown == {name: pytest.approx(values, abs=3) for name, values in printed.items()}
-    assert sorted(os.listdir(tmp_path)) == ["labels.csv", "page", "shuffled.mat", "tensormvc-demo"]
+    written = ["again.csv", "labels.csv", "model.tmvc", "page", "shuffled.mat", "tensormvc-demo"]
+    assert sorted(os.listdir(tmp_path)) == written
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "labels.csv").read_bytes()

@@ -78,7 +78,8 @@ def auto_run(digits_run):
         views[name][30] = 0
     features = {first: np.array([f"$x_{{{j}}}$ {HOSTILE}" for j in range(views[first].shape[1])])}
     data = tm.datasets.Dataset(views, None, np.array([f"{HOSTILE}{row}" for row in range(150)]), feature_names=features)
-    model = tm.MultiViewClustering(random_state=0).fit(data.tables)
+    with pytest.warns(UserWarning, match="1 samples have no value in any view"):
+        model = tm.MultiViewClustering(random_state=0).fit(data.tables)
     return replace(
         digits_run,
         description=tm.datasets.describe(views),

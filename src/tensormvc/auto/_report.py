@@ -154,8 +154,10 @@ def report_on(looks: list[Look], views: Views, samples: Samples, view_weights: A
     evidence = looks[0].evidence
     members = [member for look in looks for member in look.members]
     asked = zip(views.names, asked_weights(view_weights, views), strict=True)
+    lacking = dict(zip(views.names, samples.missing.sum(axis=0).tolist(), strict=True))
     return AutoReport(
-        normalisations=evidence.choices,
+        # Of all samples, not only of the landmarks that scalings are chosen on.
+        normalisations=[replace(choice, n_missing=lacking[choice.view]) for choice in evidence.choices],
         view_weights=dict(zip(views.names, evidence.weights.tolist(), strict=True)),
         asked_weights={name: float(weight) for name, weight in asked if weight is not None},
         looks=[LookSummary(look.evidence.name, look.agreement, look.weight) for look in looks],

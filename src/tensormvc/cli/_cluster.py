@@ -133,8 +133,6 @@ def _lines(result: dict[str, Any]) -> Iterable[Any]:
         yield f"Certainty: {result['certainty']}"
         if result["auto"]["n_single"] and len(result["views"]) > 1:
             yield f"{result['auto']['n_single']:,} samples rest on one view"
-        if result["auto"]["n_empty"]:
-            yield f"{result['auto']['n_empty']:,} samples have no value in any view: label 0 with confidence 0"
     if result["metrics"] is not None:
         figures = ", ".join(f"{name} {value:.3f}" for name, value in result["metrics"].items())
         yield f"{figures} ({result['metrics_note']})"

@@ -51,8 +51,9 @@ def further_columns(membership: Any) -> dict[str, list[Any]]:
 
     others = np.array(membership)
     np.put_along_axis(others, others.argmax(axis=1)[:, None], 0, axis=1)
-    second = np.where(others.max(axis=1) > 0, others.argmax(axis=1), None)
-    return dict(zip(FURTHER, (confidence(membership).tolist(), second.tolist()), strict=True))
+    shares, clusters = others.max(axis=1).tolist(), others.argmax(axis=1).tolist()
+    runner_up = [cluster if share > 0 else None for share, cluster in zip(shares, clusters, strict=True)]
+    return dict(zip(FURTHER, (confidence(membership).tolist(), runner_up), strict=True))
 
 
 def write_labels(

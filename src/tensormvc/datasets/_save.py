@@ -11,7 +11,6 @@ from typing import Any, TextIO
 import numpy as np
 import scipy.io
 import scipy.sparse
-from numpy.typing import NDArray
 
 from .._files import StrPath, is_special, writing
 from ..backend.arrays import is_sparse
@@ -173,7 +172,7 @@ def save_labels(
     """
     target = Path(path)
     further = further or {}
-    ending, obs = check_labels_target(target, source, column, further, overwrite=overwrite)
+    _, obs = check_labels_target(target, source, column, further, overwrite=overwrite)
     values = np.asarray(labels)
     if values.ndim != 1 or values.dtype.kind not in "iu":
         raise ValueError(f"labels must be a vector of integers, got {values.dtype} of shape {values.shape}")

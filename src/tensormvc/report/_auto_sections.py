@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ._view_agreement import Agreement
 if TYPE_CHECKING:
     from ._cluster import ClusterRun
 
-_KINDS = {"clear": "good", "moderate": "info", "weak": "warning"}
+_KINDS: dict[str, Literal["good", "info", "warning"]] = {"clear": "good", "moderate": "info", "weak": "warning"}
 # Features per cluster in the pictures and in the table, and clusters that get a picture.
 _N_DRAWN, _N_LISTED, _MOST_DRAWN = 6, 5, 12
 _N_BORDERLINE = 3
@@ -29,11 +29,11 @@ _MOST_NAMED = 6
 def certainty(auto: Any) -> Html:
     """Return how far to trust the clusters, for the top of the page."""
     level, _, why = auto.certainty.partition(": ")
-    warnings = [text for text in auto.warnings if auto.certainty not in text]
-    body = [html.paragraph(why[0].upper() + why[1:] + ".")]
-    if warnings:
-        body.append(html.bullets(warnings))
-    return html.callout("warning" if warnings else _KINDS[level], words.sentence("certainty", level=level), *body)
+    verdict = html.paragraph(why[0].upper() + why[1:] + ".")
+    callouts = [html.callout(_KINDS[level], words.sentence("certainty", level=level), verdict)]
+    if warnings := [text for text in auto.warnings if auto.certainty not in text]:
+        callouts.append(words.callout("warnings", html.bullets(warnings)))
+    return html.join(callouts)
 
 
 def map_picture(run: ClusterRun, found: Agreement, shown: str) -> Html:

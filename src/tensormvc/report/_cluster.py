@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from . import _auto_sections as auto_sections
 from . import _cluster_sections as sections
-from ._page import facts, join, page, write_page
+from ._page import Html, facts, join, page, write_page
 from ._view_agreement import agreement
 
 if TYPE_CHECKING:
@@ -141,7 +142,8 @@ def _document(run: ClusterRun) -> str:
         "Samples": f"{run.description.n_samples:,}",
         "Views": f"{len(views):,}",
         "Clusters": f"{len(np.unique(run.labels)):,}",
-        "Method": type(run.estimator).__name__,
+        # A long name may break between its words.
+        "Method": Html(re.sub(r"(?<=[a-z])(?=[A-Z])", "<wbr />", type(run.estimator).__name__)),
         "Time": _duration(run.seconds),
         "Row order": "not audited" if run.audit is None else _AUDITED[run.audit.order_dependent],
     }

@@ -67,11 +67,8 @@ def data(run: ClusterRun, views: list[Any]) -> Section:
     body = [words.table("views", rows, scaling="Usual scaling" if auto is None else "Scaling")]
     if auto is None:
         body.append(html.paragraph(words.sentence("unit_length"), class_="note"))
-    else:
-        if auto.n_single and len(views) > 1:
-            body.append(words.paragraph("one_view", n=auto.n_single))
-        if auto.n_empty:
-            body.append(words.paragraph("no_value", n=auto.n_empty))
+    elif auto.n_single and len(views) > 1:
+        body.append(words.paragraph("one_view", n=auto.n_single))
     if (warning := features_note(run.file_name)) is not None:
         body.append(html.paragraph(warning))
     if description.class_counts is not None:

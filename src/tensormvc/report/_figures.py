@@ -12,8 +12,8 @@ from ._page import Html, clean, escape
 _INCHES = (3.7, 2.9)
 _SMALL = (2.7, 1.9)
 _PIXELS_PER_INCH = 200
-# Black, grey and white become the colours of the text, the notes and the paper of the page.
-_COLOURS = {"#000000": "currentColor", "#666666": "var(--quiet)", "#ffffff": "var(--card)"}
+# Black, grey and the white outline of text become the colours of the text, the notes and the paper of the page.
+_COLOURS = {"#000000": "currentColor", "#666666": "var(--quiet)", '"stroke: #ffffff': '"stroke: var(--card)'}
 
 
 def picture(draw: Callable[[Any], Any], key: str, alternative: str, *, small: bool = False) -> Html:
@@ -22,7 +22,7 @@ def picture(draw: Callable[[Any], Any], key: str, alternative: str, *, small: bo
     Parameters
     ----------
     draw : function of matplotlib Axes
-        Draws the picture; black, grey and white become colours of the page.
+        Draws the picture; black and grey become colours of the page.
     key : str
         Prefix of every id inside, so that the ids of two pictures differ.
     alternative : str
