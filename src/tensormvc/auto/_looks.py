@@ -134,7 +134,10 @@ def scaled_rows(scaling: Scaling, view: Any, rows: NDArray[np.intp], *, one_by_o
     scaled = scaling.apply(view[rows], one_by_one=one_by_one)
     entries = np.ones(len(rows)), (rows, np.arange(len(rows)))
     whole = sp.csr_array(entries, shape=(view.shape[0], len(rows))) @ scaled
-    return sp.csr_array(whole) if is_sparse(scaled) else np.asarray(whole)
+    if not is_sparse(scaled):
+        return np.asarray(whole)
+    whole.sort_indices()  # sums over a row depend on their order
+    return sp.csr_array(whole)
 
 
 def gather_looks(views: Views, normalisation: Any = "auto", view_weights: Any = "auto") -> list[Evidence]:

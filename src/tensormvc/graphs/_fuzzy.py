@@ -58,6 +58,8 @@ class Neighbours:
 
     def nearest(self, n_neighbors: int) -> Neighbours:
         """Return the lists of fewer neighbours."""
+        if not len(self.indices):
+            return self
         first, counts = self.starts[:-1], np.diff(self.starts)
         kth = self.squares[np.minimum(first + n_neighbors, self.starts[1:]) - 1]
         margin = tie_margin(kth, self.scale)
@@ -93,6 +95,8 @@ class Neighbours:
         that the weights of its k neighbours sum to log₂ k, so that dense and sparse regions are treated alike. Weights
         p and q of the two directions combine to p + q − pq.
         """
+        if not len(self.indices):
+            return self.graph()
         first, counts = self.starts[:-1], np.diff(self.starts)
         tiny, huge = np.finfo(np.float64).tiny, np.finfo(np.float64).max
         distances = np.sqrt(self.squares)

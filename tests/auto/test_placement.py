@@ -1,0 +1,224 @@
+"""New samples: the samples of the fit get what they got, one alone what it gets in a batch, in any subset of views."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+from threadpoolctl import threadpool_limits
+
+import tensormvc as tm
+from tensormvc.auto import _estimator
+from tensormvc.auto._estimator import confidence
+from tensormvc.auto._scaling import RECIPES
+
+from .data import acc, blobs, fit, with_gaps
+
+METHODS = ("predict_proba", "transform", "outlier_score")
+
+
+@pytest.fixture(scope="module")
+def gappy():
+    """A model of data with gaps, its views, and other samples with gaps."""
+    (views, _y), (others, _) = blobs(), blobs(seed=0)
+    rng = np.random.default_rng(1)
+    others = with_gaps([view + rng.normal(size=view.shape) for view in others], seed=2)
+    views = with_gaps(views)
+    return fit(views, 3), views, others
+
+
+@pytest.fixture(scope="module")
+def few_landmarks():
+    views, y = blobs(150, widths=(4, 12))
+    views = with_gaps(views)
+    for view in views:
+        view[7] = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_estimator, "_MOST_LANDMARKS", 60)
+        patch.setattr(_estimator, "_LEAST_LANDMARKS", 60)
+        return fit(views, 3), views, y
+
+
+def assert_samples_of_the_fit_are_recognised(model, views):
+    np.testing.assert_array_equal(model.predict(views), model.labels_)
+    np.testing.assert_array_equal(model.predict_proba(views), model.membership_)
+    np.testing.assert_array_equal(model.transform(views), model.embedding_)
+    np.testing.assert_array_equal(model.outlier_score(views), model.outlier_score_)
+
+
+def test_samples_of_the_fit_get_what_they_got(gappy):
+    model, views, _others = gappy
+    assert_samples_of_the_fit_are_recognised(model, views)
+    rows = np.random.default_rng(0).permutation(len(views[0]))[:20]
+    np.testing.assert_array_equal(model.predict([view[rows] for view in views]), model.labels_[rows])
+
+
+def test_samples_beyond_the_landmarks_get_what_they_got(few_landmarks):
+    model, views, y = few_landmarks
+    assert len(model.landmarks_) == 60
+    assert_samples_of_the_fit_are_recognised(model, views)
+    rest = np.setdiff1d(np.arange(150), [*model.landmarks_, 7])
+    assert acc(y[rest], model.labels_[rest]) > 0.9
+    assert "60 of 150 samples" in str(model.report_)
+
+
+@pytest.mark.parametrize("of", ["gappy", "few_landmarks"])
+def test_sample_views_weights_are_zero_where_missing(request, of):
+    model, views, _ = request.getfixturevalue(of)
+    lacking = np.column_stack([~np.nan_to_num(view).any(axis=1) for view in views])
+    assert (model.sample_view_weights_[lacking] == 0).all()
+    assert (model.sample_view_weights_[~lacking] > 0).all()
+    some = ~lacking.all(axis=1)
+    np.testing.assert_allclose(model.sample_view_weights_[some].sum(axis=1), 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("of", ["gappy", "few_landmarks"])
+def test_one_sample_alone_gets_what_it_gets_in_a_batch(request, monkeypatch, of, threads):
+    model, views, others = request.getfixturevalue(of)
+    others = others if of == "gappy" else [view[:40] + 0.3 for view in views]
+    monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
+    with threadpool_limits(threads):
+        for method in METHODS:
+            batch = getattr(model, method)(others)
+            alone = [getattr(model, method)([view[[i]] for view in others]) for i in range(0, len(batch), 5)]
+            np.testing.assert_array_equal(np.concatenate(alone), batch[::5])
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_one_sample_alone_in_every_scaling_dense_and_sparse(name):
+    """Counts with ties, of which one view is dense and the other one nearly empty."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=90)
+    dense = rng.poisson(1 + 8 * rng.random((3, 6))[y]).astype(float)
+    words = rng.poisson(1.5 * (rng.random((3, 60)) < 0.1)[y]).astype(float)
+    model = quiet_fit([dense[:60], words[:60]], normalisation=name, time_budget=1e-3)
+    new = [dense[60:], words[60:]]
+    scores = model.outlier_score(new)
+    np.testing.assert_array_equal(model.outlier_score([sp.csr_array(view) for view in new]), scores)
+    for i in range(0, 30, 2):
+        assert model.outlier_score([view[[i]] for view in new])[0] == scores[i]
+
+
+def quiet_fit(views, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fit(views, 3, **options)
+
+
+def test_blocks_of_samples_change_nothing(gappy, monkeypatch):
+    model, _views, others = gappy
+    whole = [getattr(model, method)(others) for method in METHODS]
+    monkeypatch.setattr("tensormvc.auto._placement._BLOCK", 7)
+    for method, expected in zip(METHODS, whole, strict=True):
+        np.testing.assert_array_equal(getattr(model, method)(others), expected)
+
+
+def test_memberships_say_the_label_and_how_sure_it_is(gappy):
+    model, _views, others = gappy
+    shares, labels = model.predict_proba(others), model.predict(others)
+    # Shares of ten neighbours, and their mean.
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(labels, np.argmax(shares, axis=1))
+    ordered = np.sort(shares, axis=1)
+    np.testing.assert_array_equal(confidence(shares), ordered[:, -1] - ordered[:, -2])
+    strict = model.predict(others, min_confidence=0.9)
+    np.testing.assert_array_equal(strict, np.where(confidence(shares) < 0.9, -1, labels))
+    np.testing.assert_array_equal(confidence(np.ones((4, 1))), 1)
+
+
+def test_new_samples_join_their_clusters():
+    views, y = blobs(200, n_clusters=4, widths=(5, 6, 7))
+    model = fit([view[:100] for view in views], 4)
+    new, truth = [view[100:] for view in views], y[100:]
+    best = acc(truth, model.predict(new))
+    assert best > 0.97
+    for subset in ([0], [1], [2], [0, 2]):
+        some = [view if v in subset else None for v, view in enumerate(new)]
+        assert acc(truth, model.predict(some)) > 0.9
+        by_name = {f"view {v}": new[v] for v in reversed(subset)}
+        np.testing.assert_array_equal(model.predict_proba(by_name), model.predict_proba(some))
+        absent = [view if v in subset else np.full_like(view, np.nan) for v, view in enumerate(new)]
+        np.testing.assert_array_equal(model.predict_proba(absent), model.predict_proba(some))
+
+
+def test_samples_far_away_are_outliers():
+    views, _y = blobs(120)
+    model = fit(views, 3)
+    assert np.median(model.outlier_score_) == pytest.approx(1, abs=0.15)
+    far = [np.vstack([view[:1] + 0.01, 50 * np.ones((1, view.shape[1]))]) for view in views]
+    near_score, far_score = model.outlier_score(far)
+    assert far_score > max(2, 2 * near_score)
+
+
+def test_empty_new_samples_belong_to_all_clusters_alike(gappy):
+    model, _views, others = gappy
+    empty = [np.zeros_like(view[:2]) for view in others]
+    np.testing.assert_array_equal(model.predict_proba(empty), np.full((2, 3), 1 / 3))
+    np.testing.assert_array_equal(model.predict(empty), 0)
+    np.testing.assert_array_equal(model.predict(empty, min_confidence=0.1), -1)
+    np.testing.assert_array_equal(model.outlier_score(empty), 0)
+
+
+@pytest.fixture(scope="module")
+def tables():
+    pd = pytest.importorskip("pandas")
+    (a, b), _y = blobs(60)
+    index = [f"s{i}" for i in range(60)]
+    frames = {
+        "a": pd.DataFrame(a, index=index, columns=list("wxyz")),
+        "b": pd.DataFrame(b, index=index, columns=[f"g{j}" for j in range(6)]),
+    }
+    return fit(frames, 3), frames
+
+
+def test_features_of_tables_are_matched_by_name(tables):
+    model, frames = tables
+    rng = np.random.default_rng(0)
+    shuffled = {name: frame[rng.permutation(frame.columns)] for name, frame in frames.items()}
+    more = {name: frame.assign(extra=1.0) for name, frame in shuffled.items()}
+    for given in (frames, shuffled, more):
+        np.testing.assert_array_equal(model.predict_proba(given), model.membership_)
+    new = {name: frame.iloc[:9].add(0.1).rename(index=lambda i: f"new {i}") for name, frame in shuffled.items()}
+    plain = [frames[name].to_numpy()[:9] + 0.1 for name in frames]
+    for method in METHODS:
+        np.testing.assert_array_equal(getattr(model, method)(new), getattr(model, method)(plain))
+
+
+def test_tables_of_other_samples_are_joined(tables):
+    model, frames = tables
+    parts = {"a": frames["a"].iloc[:6], "b": frames["b"].iloc[3:9]}
+    together = model.predict_proba(parts)
+    assert len(together) == 9
+    np.testing.assert_array_equal(together[3:6], model.membership_[3:6])
+    np.testing.assert_array_equal(together[:3], model.predict_proba({"a": frames["a"].iloc[:3]}))
+    np.testing.assert_array_equal(together[6:], model.predict_proba({"b": frames["b"].iloc[6:9]}))
+
+
+def test_wrong_new_samples_are_named(tables, gappy):
+    model, frames = tables
+    with pytest.raises(ValueError, match="the model has no view 'c'; its views are a, b"):
+        model.predict({"c": frames["a"]})
+    with pytest.raises(ValueError, match="^b lacks 1 of the fitted features, such as 'g3'"):
+        model.predict({"b": frames["b"].drop(columns="g3")})
+    with pytest.raises(ValueError, match="^a has 3 features; the model was fitted with 4"):
+        model.predict({"a": np.ones((2, 3))})
+    with pytest.raises(ValueError, match="^b has 4 features; the model was fitted with 6"):
+        model.predict([np.ones((2, 4)), np.ones((2, 4))])
+    with pytest.raises(ValueError, match="1 views were passed to a model of 2 views: pass None"):
+        model.predict([None])
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict({"a": np.full((2, 4), np.inf)})
+    with pytest.raises(ValueError, match=r"^a has values of size 1e\+200"):
+        model.predict({"a": np.full((2, 4), 1e200)})
+    with pytest.raises(NotFittedError):
+        tm.MultiViewClustering(3).predict(gappy[1])
+
+
+def test_views_that_only_lists_tell_apart(gappy):
+    model, views, _others = gappy
+    with pytest.raises(ValueError, match="features"):
+        model.predict(views[::-1])
+    with pytest.raises(ValueError, match="view"):
+        model.predict([*views, views[0]])
