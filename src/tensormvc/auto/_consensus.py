@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import ward
 from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.preprocessing import normalize
 
 from ..backend.linalg import one_hot
@@ -18,6 +19,8 @@ from ..rows import SampleRandom, kmeans
 _TREE_SAMPLES = 1000
 _TREE_SAMPLES_PER_CLUSTER = 12
 _RESTARTS = 10
+# Up to this number of clusters of all clusterings, all eigenpairs of the co-association take less time than some.
+_DENSE_UP_TO = 1000
 # Strengthens the label of a sample among shares that are equal but for rounding.
 _DECISION = 1e-9
 
@@ -46,8 +49,16 @@ def consensus_embedding(labelings: Sequence[Any], weights: Sequence[float], n_co
     indicators = sp.hstack(columns, format="csr")
     degrees = indicators @ (indicators.T @ np.ones(len(labelings[0])))
     scaled = sp.csr_array(indicators.multiply(1 / np.sqrt(degrees)[:, None]))
+    width = scaled.shape[1]
     with one_blas_thread():
-        values, vectors = np.linalg.eigh((scaled.T @ scaled).toarray())
+        if width <= _DENSE_UP_TO or n_components >= width - 1:
+            values, vectors = np.linalg.eigh((scaled.T @ scaled).toarray())
+        else:
+            product = LinearOperator((width, width), matvec=lambda x: scaled.T @ (scaled @ x), dtype=np.float64)
+            # A start that depends on the clusters alone, and is no eigenvector.
+            values, vectors = eigsh(
+                product, n_components, v0=np.cos(np.arange(width)), ncv=min(width, 2 * n_components + 60)
+            )
     values, vectors = values[::-1][:n_components], vectors[:, ::-1][:, :n_components]
     present = values > 1e-9
     return np.asarray(scaled @ (vectors[:, present] / np.sqrt(values[present])))
