@@ -78,7 +78,9 @@ def test_imports_point_down():
 def test_files_and_functions_are_short():
     count = counter()
     sizes = {path: len(count.code_lines(text)) for path, text in texts().items()}
-    assert sum(sizes.values()) <= 12_500
+    # 12 500 were enough for the methods, the audit, the benchmark and a front door for complete views; what has come
+    # since is incomplete data, results beyond labels, model files and AnnData.
+    assert sum(sizes.values()) <= 16_000
     assert {path: size for path, size in sizes.items() if size > 450} == {}
     # Commands declare their options in their signatures.
     long = {
@@ -100,7 +102,7 @@ def test_private_modules_at_the_root():
     ids=["ESTMC", "MultiViewClustering"],
 )
 def test_a_fit_passes_through_the_files_that_the_architecture_names(model, most):
-    views, _ = tm.datasets.load_digits_views(300)
+    views, _ = tm.datasets.load_digits_views(100)
     visited = set()
 
     def watch(frame, event, arg):

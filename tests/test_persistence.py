@@ -56,6 +56,7 @@ def assert_same(one, other, where="model"):
         assert_same(one.get_state(), other.get_state(), where)
     elif type(one).__module__.startswith("tensormvc"):
         caches = {"_copy", "_key", "_forms"}
+        caches |= {name for name, value in vars(type(one)).items() if isinstance(value, cached_property)}
         names = [set(vars(obj)) - caches for obj in (one, other)]
         assert names[0] == names[1], where
         for name in names[0]:
@@ -114,6 +115,28 @@ def test_other_estimators_and_parameters(model, tmp_path):
     again = restored(model, tmp_path)
     assert_same(model, again)
     assert set(again.get_params()) == set(model.get_params())
+
+
+def test_loaded_models_place_new_samples_the_same(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed (extra 'mudata')")
+    table = pandas.DataFrame(VIEWS[1]).rename(columns="gradient {}".format)
+    table["colour"] = np.array(["red", "blue", None])[np.arange(120) % 3]
+    views = {"pixels": sp.csr_array(VIEWS[0]), "table": table, "gaps": VIEWS[2].copy()}
+    views["gaps"][:20], views["gaps"][30, 3] = np.nan, np.nan
+    first = {name: view[:90] for name, view in views.items()}
+    model = tm.MultiViewClustering(5, random_state=0).fit(first)
+    again = restored(model, tmp_path)
+    assert_same(model, again)
+    shuffled = {**views, "table": table[table.columns[::-1]]}
+    for samples in (shuffled, {"table": table[90:]}, {"pixels": views["pixels"][90:]}):
+        for method in ("predict", "predict_proba", "transform", "outlier_score"):
+            assert_same(getattr(model, method)(samples), getattr(again, method)(samples))
+    np.testing.assert_array_equal(again.predict(first), model.labels_)
+    np.testing.assert_array_equal(again.map_, model.map_)
+    np.testing.assert_array_equal(again.labels_at(8), model.labels_at(8))
+    assert str(again.explain()) == str(model.explain())
+    assert again.explain_sample(3) == model.explain_sample(3)
+    assert "gradient 0" in again.explain().features
 
 
 def test_names_of_features_and_single_precision(tmp_path):

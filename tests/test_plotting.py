@@ -123,6 +123,8 @@ def figures(digits, model, sweeps, energies, ratios, audits):
         "map": lambda ax: plotting.plot_map(a_map(y, confidence_=np.linspace(0, 1, 120)), ax=ax),
         "map, twenty": lambda ax: plotting.plot_map(a_map(np.arange(500) % 20), ax=ax),
         "map, a hundred": lambda ax: plotting.plot_map(a_map(np.arange(500) % 100), ax=ax),
+        "tree": lambda ax: plotting.plot_tree(a_tree(10, 20), ax=ax),
+        "tree, a hundred": lambda ax: plotting.plot_tree(a_tree(70, 100), ax=ax),
         "affinity": lambda ax: plotting.plot_affinity(model.affinity_, model.labels_, ax=ax),
         "affinity, unequal": lambda ax: plotting.plot_affinity(model.affinity_, [0] * 110 + [1] * 5 + [2] * 5, ax=ax),
         "affinity, a hundred": lambda ax: plotting.plot_affinity(model.affinity_, np.arange(120) % 100, ax=ax),
@@ -142,13 +144,28 @@ def a_map(labels, **more):
     return SimpleNamespace(map_=places[labels] + generator.normal(size=(len(labels), 2)), labels_=labels, **more)
 
 
+def a_tree(n_clusters, most):
+    """Return a tree in which the two oldest nodes merge, as `plot_tree` needs it."""
+    merges = np.arange(2 * (most - 1)).reshape(-1, 2)
+    leaf_labels = np.empty(most, dtype=int)
+    nodes = [[leaf] for leaf in range(most)]
+    for left, right in merges[: most - n_clusters]:
+        nodes.append(nodes[left] + nodes[right])
+    for cluster, node in enumerate(nodes[2 * (most - n_clusters) :]):
+        leaf_labels[node] = cluster
+    stability = np.linspace(0, 1, most - 1)
+    return SimpleNamespace(
+        n_clusters=n_clusters, most=most, merges=merges, stability=stability, leaf_labels=leaf_labels
+    )
+
+
 FIGURES = [
     *["shuffle_sweep", "shuffle_sweep, no labels", "shuffle_by_basis", "shuffle_by_basis, eight"],
     *["spectrum", "spectrum, one line", "energy_ratio", "energy_ratio, one line"],
     *["basis", "basis, no labels", "basis, small classes", "convergence", "convergence, four residuals"],
     *["embedding", "embedding, twenty", "embedding, forty", "affinity", "affinity, unequal", "affinity, a hundred"],
     *["cluster_features", "cluster_features, long names", "sample_votes"],
-    *["map", "map, twenty", "map, a hundred"],
+    *["map", "map, twenty", "map, a hundred", "tree", "tree, a hundred"],
     *["cluster_number", "audit", "audit, no seed"],
 ]
 
@@ -536,6 +553,19 @@ def test_map_by_other_labels_ignores_the_confidence():
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["high", "low"]
     with pytest.raises(ValueError, match=r"labels have shape \(5,\)"):
         plotting.plot_map(model, labels=[0] * 5, ax=new_axes())
+
+
+@pytest.mark.parametrize(("n_clusters", "most"), [(3, 8), (1, 5), (6, 6), (2, 2)])
+def test_every_level_of_the_tree_crosses_as_many_branches(n_clusters, most):
+    tree = a_tree(n_clusters, most)
+    ax = plotting.plot_tree(tree, ax=new_axes())
+    brackets = ax.collections[0].get_segments()
+    for level in range(2, most + 1):
+        crossed = [x for bracket in brackets for (x, y), (_, z) in (bracket[:2], bracket[:1:-1]) if z < level < y]
+        assert len(set(crossed)) == level
+    np.testing.assert_array_equal(ax.collections[0].get_array(), tree.stability)
+    assert [text.get_text() for text in ax.texts] == [str(cluster) for cluster in range(n_clusters)]
+    assert ax.lines[0].get_ydata()[0] == n_clusters
 
 
 def test_a_model_without_a_map_is_refused(model):

@@ -21,7 +21,7 @@ NAMES = {
         *["algebra", "bench", "datasets", "diagnostics", "explain", "metrics", "penalties", "plotting", "published"],
         *["report", "shrinkage", "testing", "tl"],
         *["audit_order", "shuffle_sweep"],
-        *["MultiViewClustering", "estimate_n_clusters", "select_model", "selection"],
+        *["MultiViewClustering", "estimate_n_clusters", "impute_views", "select_model", "selection"],
         *["load", "save"],
     ],
     "tensormvc.algebra": [
@@ -29,7 +29,7 @@ NAMES = {
         *["singular_values", "surrogate_norm", "t_identity", "t_product", "t_transpose", "tensor_rank", "transform"],
     ],
     "tensormvc.audit": ["OrderAudit", "ShuffleSweep", "audit_order", "shuffle_sweep"],
-    "tensormvc.auto": ["MultiViewClustering", "suggest_scaling"],
+    "tensormvc.auto": ["MultiViewClustering", "impute_views", "suggest_scaling"],
     "tensormvc.bench": ["Plan", "RunSummary", "load_plan", "run_plan", "write_bench_report"],
     "tensormvc.datasets": [
         *["DataError", "Dataset", "RowSource", "describe", "load_dataset", "load_digits_views", "load_views"],
@@ -63,7 +63,7 @@ NAMES = {
             "plot_energy_ratio",
             "plot_map",
         ],
-        *["plot_sample_votes", "plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum"],
+        *["plot_sample_votes", "plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum", "plot_tree"],
     ],
     "tensormvc.published": ["PublishedResult", "ReweightedETR", "asr_etr", "tlspnm", "tsvd_mvc"],
     "tensormvc.report": ["ClusterRun", "write_cluster_report"],

@@ -29,8 +29,7 @@ _BLOCK_VALUES = 1 << 18
 _N_LEADING = 10
 _N_TYPICAL = 5
 _NOISE = -1
-# Clusters, features per cluster and letters of a name in the printed text.
-_N_PRINTED = (20, 5)
+# Letters of a name in the printed text.
 _LONGEST = 32
 
 _Floats = NDArray[np.float64]
@@ -194,8 +193,8 @@ class Explanation:
             ax.get_legend().remove()
         return axes
 
-    def __str__(self) -> str:
-        n_clusters, n_features = _N_PRINTED
+    def to_text(self, n_features: int = 5, n_clusters: int = 20) -> str:
+        """Return the leading features of the first clusters as text; ``print`` shows it."""
         leading = self.top(n_features)
         name_width = max(7, *(len(plotting.shortened(row.feature, _LONGEST)) for row in leading))
         view_width = max(4, *map(len, self.view_names))
@@ -216,6 +215,9 @@ class Explanation:
         if len(self.clusters) > n_clusters:
             blocks.append(f"{len(self.clusters) - n_clusters} more clusters: see to_frame()")
         return "\n\n".join(blocks)
+
+    def __str__(self) -> str:
+        return self.to_text()
 
     def _columns(self, n: int) -> dict[str, NDArray[Any]]:
         """Return the columns of the table of the `n` leading features of each cluster."""

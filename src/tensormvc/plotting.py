@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_affinity", "plot_audit", "plot_basis", "plot_cluster_features", "plot_cluster_number"]
 __all__ += ["plot_convergence", "plot_embedding", "plot_energy_ratio", "plot_map", "plot_sample_votes"]
-__all__ += ["plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum"]
+__all__ += ["plot_shuffle_by_basis", "plot_shuffle_sweep", "plot_spectrum", "plot_tree"]
 
 # The colour-blind safe palette of Okabe and Ito; yellow, which is faint on white, comes last.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -412,6 +412,65 @@ def plot_map(model: Any, *, labels: ArrayLike | None = None, ax: Axes | None = N
     return _label(ax, f"map of {n} samples", "")
 
 
+def plot_tree(tree: Any, *, ax: Axes | None = None) -> Axes:
+    """Plot nested clusterings as a dendrogram: how clusters split, from one at the top to the finest at the bottom.
+
+    A horizontal line at k on the axis crosses k branches, the clusters of level k. The dashed line is the final level,
+    below which its clusters are numbered. Splits are coloured by their stability.
+
+    Parameters
+    ----------
+    tree : ClusterTree
+        ``tree_`` of a fitted `MultiViewClustering`.
+    ax : matplotlib Axes, optional
+        Axes to draw in; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> views, y = tm.datasets.make_multiview(90, n_clusters=3, random_state=0)
+    >>> model = tm.MultiViewClustering(n_clusters=3, random_state=0).fit(views)
+    >>> ax = tm.plotting.plot_tree(model.tree_)
+    >>> [text.get_text() for text in ax.texts]
+    ['0', '1', '2']
+    """
+    ax = _start(ax)
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import LinearSegmentedColormap
+
+    most, k = tree.most, tree.n_clusters
+    leaves = [[leaf] for leaf in range(most)]
+    for left, right in tree.merges.tolist():
+        leaves.append(leaves[left] + leaves[right])
+    x = np.argsort(leaves[-1]).astype(float).tolist()
+    # A split is drawn halfway between its levels, on an axis with equal steps for equal ratios.
+    heights = [np.sqrt(most * (most + 1))] * most
+    brackets = []
+    for level, (left, right) in zip(range(most - 1, 0, -1), tree.merges.tolist(), strict=True):
+        top = np.sqrt(level * (level + 1))
+        brackets.append([(x[left], heights[left]), (x[left], top), (x[right], top), (x[right], heights[right])])
+        x.append((x[left] + x[right]) / 2)
+        heights.append(top)
+    colours = LinearSegmentedColormap.from_list("stability", [_COLOURS[1], "#999999", _COLOURS[0]])
+    splits = LineCollection(brackets, array=tree.stability, cmap=colours, clim=(0, 1), linewidths=1.3)
+    ax.add_collection(splits)
+    ax.axhline(k, color=_GREY, lw=0.8, ls=(0, (4, 2)))
+    ax.set(xlim=(-0.7, most - 0.3), xticks=[], yscale="log", ylim=(1.15 * most, 1))
+    ticks = [level for level in (1, 2, 5, 10, 20, 50, 100) if level <= most]
+    ax.set_yticks(ticks, map(str, ticks))
+    ax.set_yticks([], minor=True)
+    nodes = [node for node in range(2 * most - k) if node not in tree.merges[: most - k]]
+    order = sorted(nodes, key=lambda node: int(tree.leaf_labels[leaves[node][0]]))
+    names = [str(tree.leaf_labels[leaves[node][0]]) for node in order]
+    _write_apart(ax, names, np.array([(x[node], k * (most / k) ** 0.1) for node in order]))
+    _colourbar(ax, splits, "stability of the split", ticks=[0, 0.5, 1])
+    return _label(ax, f"level {k} (dashed line) of {most} is the final one", "number of clusters")
+
+
 def plot_affinity(affinity: Any, labels: ArrayLike, *, ax: Axes | None = None) -> Axes:
     """Plot similarities between samples as an image, with rows and columns sorted by cluster.
 
@@ -550,14 +609,16 @@ def plot_cluster_features(explanation: Any, cluster: int, *, n_features: int = 8
     if not rows:
         known = ", ".join(str(summary.cluster) for summary in explanation.clusters)
         raise ValueError(f"there is no cluster {cluster!r}; the clusters are {known}")
+    longest = _letters(ax, _SMALL) // 3
     for number, name in enumerate(explanation.view_names):
         own = [row for row in rows if row.view == name]
         lengths = [row.effect - 0.5 for row in own]
-        ax.barh([-row.rank for row in own], lengths, left=0.5, height=0.7, color=_colour(number), label=name)
+        look: dict[str, Any] = {"color": _colour(number), "label": _plain(shortened(name, longest))}
+        ax.barh([-row.rank for row in own], lengths, left=0.5, height=0.7, **look)
     heights = [-row.rank for row in rows]
     ax.hlines(heights, [row.low for row in rows], [row.high for row in rows], color="black", lw=1)
     ax.axvline(0.5, color=_GREY, lw=0.8)
-    ax.set_yticks(heights, [shortened(row.feature, _letters(ax, _SMALL) // 3) for row in rows])
+    ax.set_yticks(heights, [_plain(shortened(row.feature, longest)) for row in rows])
     ax.set_xlim(-0.02, 1.02)
     _legend(ax)
     size = next(summary.size for summary in explanation.clusters if summary.cluster == cluster)
@@ -602,13 +663,12 @@ def plot_sample_votes(explained: Any, *, ax: Axes | None = None) -> Axes:
         left += shares
     others = np.array([sum(shares.values()) for shares in votes]) - left
     ax.barh(heights, others, left=left, height=0.7, color="#CCCCCC", label="other clusters")
-    names = [f"{shortened(view, 16)}\n(weight {weight:.2f})" for view, weight in explained.view_weights.items()]
+    names = [f"{_plain(shortened(view, 16))}\n(weight {weight:.2f})" for view, weight in explained.view_weights.items()]
     ax.set_yticks(heights, names)
     ax.set_xlim(0, 1)
     _legend(ax)
-    outcome = (
-        f"sample {shortened(str(explained.sample), 16)}: cluster {explained.cluster} (of {len(explained.membership)})"
-    )
+    sample = _plain(shortened(str(explained.sample), 16))
+    outcome = f"sample {sample}: cluster {explained.cluster} (of {len(explained.membership)})"
     return _label(ax, f"share of the nearest landmarks\n{outcome}", "")
 
 
@@ -627,6 +687,11 @@ def grid_of_axes(count: int, n_rows: int) -> NDArray[Any]:
 def shortened(name: str, most: int) -> str:
     """Return the start of a name that is longer than `most` letters."""
     return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def _plain(name: str) -> str:
+    """Return a name that matplotlib does not take for mathematics."""
+    return name.replace("$", r"\$")
 
 
 def _pairs(square: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -379,11 +379,8 @@ def l21_shrink(matrices: Any, threshold: float, *, overwrite: bool = False) -> A
     length = xp.linalg.vector_norm(lengths, axis=0)
     check_finite(length, "the matrices")
     scale = xp.clip(1 - threshold / xp.where(length > 0, length, xp.ones_like(length)), min=0.0)[:, None]
-    shrunk = []
-    for matrix, part in zip(given, parts, strict=True):
-        if overwrite and part is matrix:
-            part *= scale
-            shrunk.append(part)
-        else:
-            shrunk.append(part * scale)
+    shrunk = [
+        xp.multiply(part, scale, out=part if overwrite and part is matrix else None)
+        for matrix, part in zip(given, parts, strict=True)
+    ]
     return shrunk[0] if single else shrunk

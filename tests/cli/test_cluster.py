@@ -11,17 +11,29 @@ import tensormvc as tm
 def read_labels(path, delimiter=","):
     with open(path, encoding="utf-8", newline="") as stream:
         header, *rows = csv.reader(stream, delimiter=delimiter)
-    return header, {name: int(label) for name, label in rows}
+    return header, {name: int(label) for name, label, *_ in rows}
+
+
+def read_columns(path):
+    """The columns of a table of labels: numbers, None for an empty field."""
+    with open(path, encoding="utf-8", newline="") as stream:
+        header, *rows = csv.reader(stream)
+    return {name: [json.loads(text or "null") for text in own] for name, *own in zip(header, *rows, strict=True)}
 
 
 def test_labels_are_those_of_the_estimator_and_the_choice_is_told(run, digits, data, tmp_path):
     ended = run("cluster", digits, "-k", 10, "-o", "labels.csv")
     assert (ended.code, ended.err) == (0, "")
     header, labels = read_labels(tmp_path / "labels.csv")
-    assert header == ["sample", "cluster"]
+    assert header == ["sample", "cluster", "confidence", "runner_up"]
     assert list(labels) == [str(row) for row in range(100)]
-    wanted = tm.MultiViewClustering(n_clusters=10, random_state=0).fit_predict(data[0])
+    model = tm.MultiViewClustering(n_clusters=10, random_state=0).fit(data[0])
+    wanted = model.labels_
     np.testing.assert_array_equal(list(labels.values()), wanted)
+    columns = read_columns(tmp_path / "labels.csv")
+    np.testing.assert_array_equal(columns["confidence"], model.confidence_)
+    assert columns["runner_up"] == [model.explain_sample(row).runner_up for row in range(100)]
+    assert f"Certainty: {model.report_.certainty}" in ended.out
     for text in ("100 samples", "MultiViewClustering", "default", "scaling of", "as requested", "labels.csv"):
         assert text in ended.out
     scaled = re.findall(r"scaling of (\S+ \S+)", ended.out)
@@ -48,6 +60,9 @@ def test_the_number_of_clusters_is_looked_for(run, digits, data, tmp_path):
     assert result["n_clusters"] == wanted.n_clusters_ == len(result["cluster_sizes"])
     assert result["chosen"]["clusters"]["reason"] == wanted.report_.cluster_number.statement
     assert result["auto"]["members"][0]["name"] == wanted.report_.members[0].name
+    assert (result["labels"], result["confidence"]) == (wanted.labels_.tolist(), wanted.confidence_.tolist())
+    assert (len(result["runner_up"]), result["samples"]) == (100, None)
+    assert (result["certainty"], result["warnings"]) == (wanted.report_.certainty, wanted.report_.warnings)
 
 
 def test_json_is_all_that_is_printed(run, digits, data, tmp_path):
@@ -102,8 +117,10 @@ def test_parquet(run, digits, data, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (extra 'io')")
     assert run("cluster", digits, "-k", 3, "-o", "labels.parquet").code == 0
     table = parquet.read_table(tmp_path / "labels.parquet").to_pydict()
-    wanted = tm.MultiViewClustering(n_clusters=3, random_state=0).fit_predict(data[0])
-    assert table == {"sample": list(range(100)), "cluster": wanted.tolist()}
+    model = tm.MultiViewClustering(n_clusters=3, random_state=0).fit(data[0])
+    runner_up = [model.explain_sample(row).runner_up for row in range(100)]
+    columns = {"cluster": model.labels_.tolist(), "confidence": model.confidence_.tolist(), "runner_up": runner_up}
+    assert table == {"sample": list(range(100)), **columns}
 
 
 @pytest.mark.filterwarnings("ignore:.*(update|pull).*:FutureWarning", "ignore::UserWarning:mudata")
@@ -120,9 +137,12 @@ def test_back_into_obs(run, data, tmp_path):
     before = (tmp_path / "cells.h5mu").read_bytes()
     assert run("cluster", "cells.h5mu", "-k", 3, "-o", "labelled.h5mu").code == 0
     assert (tmp_path / "cells.h5mu").read_bytes() == before
-    wanted = tm.MultiViewClustering(n_clusters=3, random_state=0).fit_predict(data[0][:2])
+    model = tm.MultiViewClustering(n_clusters=3, random_state=0).fit(data[0][:2])
+    wanted = model.labels_
     again = mudata.read_h5mu(tmp_path / "labelled.h5mu")
     assert again.obs["cluster"].astype(int).tolist() == wanted.tolist()
+    np.testing.assert_array_equal(again.obs["cluster_confidence"], model.confidence_)
+    assert again.obs["cluster_runner_up"].isin(["0", "1", "2"]).sum() > 0
     np.testing.assert_array_equal(again["rna"].X, data[0][0])
     # Into the file itself only by force.
     assert run("cluster", "cells.h5mu", "-k", 3, "-o", "cells.h5mu").code == 4

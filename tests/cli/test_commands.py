@@ -17,7 +17,7 @@ from tensormvc.cli._options import BasisName, Choice, Method
 
 from .conftest import ENVIRONMENT
 
-COMMANDS = ["cluster", "audit", "info", "convert", "demo"]
+COMMANDS = ["cluster", "predict", "explain", "audit", "info", "convert", "demo"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -27,7 +27,7 @@ def test_help(command, run):
     assert f"Example: tensormvc {command}" in ended.out
     for text in ("Exit codes: 0 success", "--json"):
         assert text in ended.out
-    assert ("--seed" in ended.out) == (command != "info")
+    assert ("--seed" in ended.out) == (command not in ("predict", "explain", "info"))
 
 
 def test_help_fills_the_width_of_the_terminal(run):
@@ -39,13 +39,7 @@ def test_help_fills_the_width_of_the_terminal(run):
 
 
 def test_help_lists_all_commands(run):
-    assert [command.callback.__name__ for command in app.registered_commands] == [
-        "cluster",
-        "audit",
-        "info",
-        "convert",
-        "demo",
-    ]
+    assert [command.callback.__name__ for command in app.registered_commands] == COMMANDS
     ended = run("--help")
     assert all(f" {command} " in ended.out for command in COMMANDS)
     assert run("--version").out == f"tensormvc {tm.__version__}\n"
@@ -140,6 +134,9 @@ def test_cluster_and_audit_choose_the_same_method():
     assert (type(Choice().estimator()), Choice().estimator().n_clusters) == (tm.MultiViewClustering, "auto")
     assert type(Choice(clusters=3, basis="fft").estimator()) is tm.ESTMC
     assert type(Choice(clusters=3, param=["alpha=1"]).estimator()) is tm.ESTMC
+    assert Choice(param=["normalisation=unit"]).estimator().normalisation == "unit"
+    assert Choice(param=["view_weights={'a': 2}"]).estimator().view_weights == {"a": 2}
+    assert Choice(view_weights="a=b=2, c=0.5").estimator().view_weights == {"a=b": 2.0, "c": 0.5}
 
 
 def test_audit_of_the_default_finds_nothing(run, digits, tmp_path):
@@ -186,7 +183,7 @@ def test_readme_as_it_is_typed(run, tmp_path):
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     section = readme.split("## From a file to labels")[1].split("## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("tensormvc ")]
-    assert len(lines) == 5
+    assert len(lines) == 7
     for line in lines:
         ended = run(*shlex.split(line)[1:])
         assert ended.code == 0, (line, ended.err)
@@ -195,4 +192,6 @@ def test_readme_as_it_is_typed(run, tmp_path):
             assert len(shown) == 5
             # What depends on the order depends on rounding, too.
             assert shown == {name: pytest.approx(values, abs=3) for name, values in printed.items()}
-    assert sorted(os.listdir(tmp_path)) == ["labels.csv", "page", "shuffled.mat", "tensormvc-demo"]
+    written = ["again.csv", "labels.csv", "model.tmvc", "page", "shuffled.mat", "tensormvc-demo"]
+    assert sorted(os.listdir(tmp_path)) == written
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "labels.csv").read_bytes()

@@ -40,6 +40,13 @@ CliRunner = pytest.importorskip("typer.testing").CliRunner
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--param", "n_clusters=4"], "the option -k"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--orders", "3"], "--orders requires --report"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--labels", "y", "--no-labels"], "exclude each other"),
+        (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--column", "runner_up"], "holds something else"),
+        (["cluster", "digits.npz", "-o", "l.csv", "--view-weights", "view 0"], "expected NAME=NUMBER"),
+        (
+            ["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "-m", "gmc", "--view-weights", "a=1"],
+            "no weights of views",
+        ),
+        (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--save", "digits.npz", "--force"], "is the input"),
         (["convert", "digits.npz", "out.csv"], "the ending must be"),
         (["convert", "digits.npz", "digits.npz", "--force"], "digits.npz is the input"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--column", "sample"], "holds the sample ids"),
@@ -143,7 +150,7 @@ def test_a_link_stays_a_link(run, digits, tmp_path):
     (tmp_path / "labels.csv").symlink_to(tmp_path / "far" / "real.csv")
     assert run("cluster", digits, "-k", 3, "-o", "labels.csv").code == 0
     assert (tmp_path / "labels.csv").is_symlink()
-    assert (tmp_path / "far" / "real.csv").read_text().startswith("sample,cluster\n")
+    assert (tmp_path / "far" / "real.csv").read_text().startswith("sample,cluster,")
 
 
 def test_full_device(run, digits):

@@ -194,9 +194,15 @@ def test_files_of_the_libraries(compression, tmp_path):
     np.testing.assert_array_equal(views[0], A)
     np.testing.assert_array_equal(views[1].toarray(), B)
     np.testing.assert_array_equal(y, kinds.codes)
+    names = {name: features.tolist() for name, features in load_dataset(tmp_path / "a.h5mu").feature_names.items()}
+    assert names == {"rna": first.var_names.tolist(), "atac": second.var_names.tolist()}
     first.obsm["pca"], first.obsm["protein"] = A[:, :2], pandas.DataFrame(B[:, :3], index=IDS, columns=list("uvw"))
     first.write_h5ad(tmp_path / "a.h5ad", compression=compression)
     views, y = load_views(tmp_path / "a.h5ad")
     np.testing.assert_array_equal(views[0], A[:, :2])
     np.testing.assert_array_equal(views[1], B[:, :3])
     np.testing.assert_array_equal(y, kinds.codes)
+    assert {n: f.tolist() for n, f in load_dataset(tmp_path / "a.h5ad").feature_names.items()} == {
+        "protein": list("uvw")
+    }
+    assert list(load_dataset(tmp_path / "a.h5ad", views=["X"]).feature_names) == ["X"]

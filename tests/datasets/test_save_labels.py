@@ -134,3 +134,11 @@ def test_ids_of_tables(tmp_path):
     assert load_dataset(folder, join="outer").sample_ids.tolist() == ["x", "y", "z"]
     (folder / "b.csv").write_text("f\n3\n4\n")
     assert load_dataset(folder).sample_ids.tolist() == ["x", "y"]
+
+
+def test_further_columns(tmp_path):
+    further = {"confidence": [0.5, 1.0], "runner_up": [1, None]}
+    save_labels(tmp_path / "l.csv", [0, 1], further=further)
+    assert (tmp_path / "l.csv").read_text() == "sample,cluster,confidence,runner_up\n0,0,0.5,1\n1,1,1.0,\n"
+    with pytest.raises(ValueError, match="'confidence' holds something else"):
+        save_labels(tmp_path / "other.csv", [0, 1], column="confidence", further=further)

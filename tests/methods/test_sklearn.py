@@ -9,7 +9,7 @@ ESTIMATORS = [tm.TSVDMVC(), tm.TLSpNM(), tm.ASRETR(), tm.ESTMC(), tm.TLRLF4MVC()
 ESTIMATORS.append(tm.MultiViewClustering(n_clusters=3))
 # The check of array API input runs only under a switch of SciPy's, and only for estimators that claim it.
 NOT_APPLICABLE = {"check_array_api_input"}
-# A list is one of views, not of rows; probabilities are expected of a classifier, with a column for each of four classes.
+# A list is one of views, not of rows; probabilities are expected of a classifier, with a column for each class.
 NOT_FOR_CLUSTERS_THAT_PREDICT = {
     "check_transformer_data_not_an_array",
     "check_estimator_sparse_array",

@@ -67,6 +67,31 @@ def hostile_run(digits_run):
     )
 
 
+@pytest.fixture(scope="session")
+def auto_run(digits_run):
+    """By the front door, with samples that lack views, and features with hostile names."""
+    views = {f"{HOSTILE}{number}": view.copy() for number, view in enumerate(digits_run.views.values())}
+    first, second, third, fourth = views
+    views[first][:20], views[second][10:15] = np.nan, 0
+    views[third][:20], views[fourth][:10] = np.nan, np.nan
+    for name in views:
+        views[name][30] = 0
+    features = {first: np.array([f"$x_{{{j}}}$ {HOSTILE}" for j in range(views[first].shape[1])])}
+    data = tm.datasets.Dataset(views, None, np.array([f"{HOSTILE}{row}" for row in range(150)]), feature_names=features)
+    with pytest.warns(UserWarning, match="1 samples have no value in any view"):
+        model = tm.MultiViewClustering(random_state=0).fit(data.tables)
+    return replace(
+        digits_run,
+        description=tm.datasets.describe(views),
+        views=views,
+        estimator=model,
+        labels=model.labels_,
+        audit=None,
+        y=None,
+        sample_ids=data.sample_ids.tolist(),
+    )
+
+
 def absent(reason):
     (pytest.fail if os.environ.get("TENSORMVC_NEED_BROWSER") else pytest.skip)(reason)
 

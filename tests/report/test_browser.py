@@ -20,7 +20,7 @@ SCHEMES = ["light", "dark"]
 WIDTHS = [390, 1280]
 
 
-@pytest.fixture(scope="module", params=["digits", "hostile"])
+@pytest.fixture(scope="module", params=["digits", "hostile", "auto"])
 def path(request, tmp_path_factory):
     run = request.getfixturevalue(f"{request.param}_run")
     return tm.report.write_cluster_report(tmp_path_factory.mktemp(request.param), run)

@@ -123,6 +123,53 @@ def test_names_stay_names(hostile_run, tmp_path):
     assert f"{clean}0" in titles, "the name of the first view"
 
 
+@pytest.fixture(scope="module")
+def auto_page(auto_run, tmp_path_factory):
+    return read(auto_run, tmp_path_factory.mktemp("auto"))
+
+
+def test_the_front_door_shows_what_it_found(auto_run, auto_page):
+    model, shown, whole = auto_run.estimator, tables(auto_page), text(auto_page)
+    report = model.report_
+    level = report.certainty.partition(":")[0]
+    assert whole.index(f"How certain the clusters are: {level}.") < whole.index("To run it again:")
+    for warning in report.warnings:
+        assert warning in whole or report.certainty in warning
+    lacking = {choice.view: choice.n_missing for choice in report.normalisations}
+    assert [row[4] for row in shown["The views"]] == [str(lacking[name]) for name in auto_run.views]
+    assert sorted(lacking.values()) == [6, 11, 21, 21]
+    assert report.n_single == 15
+    assert "15 samples rest on one view" in whole
+    assert "1 samples have no value in any view" in whole
+    means = [f"{model.confidence_[model.labels_ == cluster].mean():.2f}" for cluster in range(model.n_clusters_)]
+    assert [row[4] for row in shown["The clusters"]] == means
+    assert [row[1] for row in shown["The ways of scaling the views"]] == [
+        f"{look.agreement:.2f}" for look in report.looks
+    ]
+    assert f"The same fit has clusterings of 1 to {model.tree_.most} clusters" in whole
+    captions = [text(caption) for caption in auto_page.iter("figcaption")]
+    assert sum(caption.startswith("Cluster ") for caption in captions) == min(12, model.n_clusters_)
+    assert any(report.cluster_number.statement in caption for caption in captions)
+
+
+def test_leading_features_of_the_front_door(auto_run, auto_page):
+    found = auto_run.estimator.explain()
+    clean = HOSTILE.replace("\x00", "\ufffd").replace("\u202e", "\ufffd")
+    for summary, row in zip(found.clusters, tables(auto_page)["Leading features of each cluster"], strict=True):
+        leading = [effect for effect in found.top(5) if effect.cluster == summary.cluster]
+        arrows = ["↑" if effect.effect > 0.5 else "↓" for effect in leading]
+        for number, (effect, cell) in enumerate(zip(leading, re.split(r"(?<=\d), ", row[1]), strict=True)):
+            several = np.sum(found.features == effect.feature) > 1
+            name = f"{effect.feature} ({effect.view})" if several else effect.feature
+            start = name.replace(HOSTILE, clean)[:79]
+            assert cell.startswith(start), number
+        assert re.findall(r"([↑↓])\u00a0([\d.]+)", row[1]) == [
+            (arrow, f"{effect.effect:.2f}") for arrow, effect in zip(arrows, leading, strict=True)
+        ]
+    assert not list(auto_page.iter("script"))
+    assert not list(auto_page.iter("img"))
+
+
 def test_without_labels_nothing_is_measured(digits_run, tmp_path):
     run = replace(digits_run, y=None, description=tm.datasets.describe(digits_run.views))
     root = read(run, tmp_path)

@@ -21,14 +21,14 @@ from ..rows import SampleRandom
 from ..views import Views, as_views
 from ._consensus import cluster_embedding, consensus_embedding, consensus_shares, decided
 from ._evidence import Evidence
-from ._impute import complete_gaps
-from ._looks import asked_weights, gather_looks
-from ._members import run_looks
-from ._number import cluster_number
+from ._looks import gather_looks
 from ._map import place as place_on_map
-from ._placement import FittedClustering, FittedView, Samples, first_of_duplicates, strongest
-from ._report import AutoReport, LookSummary
-from ._scaling import RECIPES, lean, refuse_extremes
+from ._members import Look, run_looks
+from ._number import cluster_number
+from ._placement import FittedClustering, FittedView, strongest
+from ._report import report_on
+from ._samples import Samples, first_of_duplicates
+from ._scaling import RECIPES, refuse_extremes
 from ._tree import ClusterTree
 
 _MOST_LANDMARKS = 10_000
@@ -52,22 +52,23 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     No single pipeline is best on all data, and without labels nobody can tell which one is. This estimator therefore
     runs several and combines them:
 
-    1. For each view it picks the scaling whose nearest neighbours agree best with those of the other views; that
-       agreement is also the weight of the view.
-    2. It fuses the views into k-nearest-neighbour graphs in three ways, each with 10 and with 20 neighbours, and
-       clusters the low frequencies of each graph; up to 1 000 samples it also runs `TSVDMVC`.
-    3. It combines these clusterings into one by consensus clustering, weighted by how well each fits the neighbourhood
-       graphs of the views (`tensormvc.selection.neighbour_information`).
+    1. It looks at the views in several ways: scaled as the other views confirm it, whitened, and as suits counts. In
+       each of them, a view counts as much as its nearest neighbours agree with those of the other views.
+    2. For each way it fuses the views into k-nearest-neighbour graphs, in three ways and with 10 and 20 neighbours, and
+       clusters the low frequencies of each graph.
+    3. It combines these clusterings into one by consensus clustering. A way of looking counts the more, the better its
+       clusterings agree; a clustering the more, the better it fits the graphs of the views.
 
-    ``report_`` tells what was chosen, and why. Permuting the samples or the views permutes the labels and changes
-    nothing else.
+    Samples may be missing in views (rows of NaN, rows of zeros, absent from a table), and single values may be NaN: a
+    sample is compared with others in the views that both have. ``report_`` tells what was chosen, and why. Permuting
+    the samples or the views permutes the results and changes nothing else.
 
     Use it when there are no labels to choose a method or its parameters by. Use one of the methods, such as `ESTMC`, to
     compare with published results, on a GPU, or on views that do not fit in memory.
 
-    With n samples, d features in all, m views, k clusters and L = min(n, 10 000) landmarks, the neighbour search takes
-    O(n·L·d) time, the choice of scalings O(min(n, 2500)²·d), the spectral clusterings O(L·k²), and t-SVD-MVC O(n³·m).
-    Memory is O(n·d + L·(m + k)). Samples beyond the landmarks get the labels of their nearest landmarks.
+    With n samples, d features in all, m views, k clusters and L = min(n, 10 000) landmarks, the neighbour searches take
+    O(n·L·d) time and the clusterings O(L·k²). Memory is O(n·(d + k) + L·m). Samples beyond the landmarks get the labels
+    of their nearest landmarks.
 
     Parameters
     ----------
@@ -75,11 +76,15 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         Number of clusters. "auto" estimates it, between 2 and 130, with `estimate_n_clusters`; treat the result as a
         suggestion.
     normalisation : str, sequence or mapping, default="auto"
-        How to scale the views: "auto", "none", "unit", "centred", "z-score", "z-score-unit", "range", "root" or
-        "tf-idf"; one for all views, a sequence with one per view, or a mapping from names of views.
+        How to scale the views: "auto" to compare several ways; or "none", "unit", "centred", "z-score", "z-score-unit",
+        "range", "root", "tf-idf", "lsi", "log-counts", "log-ratio", "whitened", "z-score-whitened" or "root-whitened";
+        one for all views, a sequence with one per view, or a mapping from names of views.
+    view_weights : "auto", sequence or mapping, default="auto"
+        How much each view counts: "auto", or numbers, one per view or a mapping from names of views, which replace the
+        weights that the views would get. The report shows both.
     time_budget : float, default=300
         Seconds that the fit may take. A shorter budget means fewer landmarks (at least 1 000), by a fixed rule, so that
-        fits are reproducible. Only if the time runs out nevertheless are pipelines left out, with a warning.
+        fits are reproducible. Only if the time runs out nevertheless are parts left out, with a warning.
     view_sizes : sequence of int, optional
         Number of columns of each view, if `fit` gets one array.
     random_state : int, RandomState instance or None, default=None
@@ -92,16 +97,35 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each sample; clusters are numbered by size.
+        Cluster of each sample, the one with its largest share in ``membership_``; clusters are numbered by size.
     n_clusters_ : int
         Number of clusters.
+    membership_ : ndarray of shape (n_samples, n_clusters_)
+        Share of the weight of all clusterings by which a sample belongs to each cluster; rows sum to 1.
+    confidence_ : ndarray of shape (n_samples,)
+        By how much the largest share of a sample exceeds the second largest: 1 if all clusterings agree, 0 for a tie.
+    outlier_score_ : ndarray of shape (n_samples,)
+        Distance to the tenth nearest landmark relative to the same distance of these landmarks, averaged over the
+        views; about 1 inside a cluster, larger for outliers, 0 for samples without any value.
+    sample_view_weights_ : ndarray of shape (n_samples, n_views)
+        How much each view counts for each sample, 0 where it is missing; rows sum to 1.
     embedding_ : ndarray of shape (n_samples, n_components)
         Leading eigenvectors of the co-association matrix of the clusterings; for other samples than landmarks, the mean
         over their nearest landmarks.
     landmarks_ : ndarray of shape (n_landmarks,)
         Indices of the samples that were clustered.
+    view_names_ : list of str
+        Names of the views.
+    sample_ids_ : ndarray or None
+        Index of the samples, where the input had one; the union for tables of different samples.
     report_ : AutoReport
         What was chosen, and why.
+    fitted_ : FittedClustering
+        What `predict` uses: the landmarks, with their values.
+    links_ : csr_array of shape (n_samples, n_landmarks)
+        The nearest landmarks of each sample.
+    ranks_ : ndarray of shape (n_samples,)
+        Position of each sample in the canonical order.
 
     Examples
     --------
@@ -110,6 +134,8 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     >>> model = tm.MultiViewClustering(n_clusters=10, random_state=0).fit(views)
     >>> model.labels_.shape, len(model.report_.members) > 5
     ((200,), True)
+    >>> bool((model.predict(views) == model.labels_).all())
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -139,11 +165,8 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         start = time.perf_counter()
         refuse_extremes(views.arrays, views.names)
         samples = Samples.of(views.arrays, views.missing)
-        described = np.flatnonzero(~samples.missing.all(axis=1))
-        if len(described) < max(2, 1 if self.n_clusters == "auto" else self.n_clusters):
-            raise ValueError(f"only {len(described)} samples have any value that is not zero: there is nothing to cluster")
-        landmarks = described[: _landmark_count(len(described), [a.shape[1] for a in samples.arrays], self.time_budget)]
-        landmark_views = _part_of(views, samples, landmarks)
+        landmarks = self._choose_landmarks(samples)
+        landmark_views = samples.completed(views, landmarks)
         for name, count in zip(views.names, (~landmark_views.missing).sum(axis=0).tolist(), strict=True):
             if count < 2:
                 raise ValueError(f"{name} has values for {count} of {len(landmarks)} samples: leave this view out")
@@ -157,32 +180,22 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             sample_graph = sp.csr_array(sample_graph[landmarks][:, landmarks])
         deadline = start + _MEMBER_SHARE * self.time_budget
         tried, left_out = run_looks(looks, self.n_clusters_, sample_graph, seed, deadline, self._notify)
-        members = [replace(m, weight=look.weight * m.weight) for look in tried for m in look.members]
         hashes = samples.hashes[landmarks]
-        shares, embedding = _consensus(tried[0].evidence, members, self.n_clusters_, seed, first_of_duplicates(hashes))
+        shares, embedding = _consensus(tried, self.n_clusters_, seed, first_of_duplicates(hashes))
         if (found := shares.shape[1]) < self.n_clusters_:
             message = f"only {found} distinct clusters were found, fewer than n_clusters={self.n_clusters_}"
             warnings.warn(f"{message}, possibly because of duplicate samples", ConvergenceWarning, stacklevel=4)
             self.n_clusters_ = found
         fitted = _fitted(landmark_views, hashes, tried[0].evidence, shares, embedding)
         self._set_results(views, samples, fitted, landmarks)
-        evidence = tried[0].evidence
-        asked = zip(views.names, asked_weights(self.view_weights, views), strict=True)
-        self.report_ = AutoReport(
-            normalisations=evidence.choices,
-            view_weights=dict(zip(views.names, evidence.weights.tolist(), strict=True)),
-            asked_weights={name: float(weight) for name, weight in asked if weight is not None},
-            looks=[LookSummary(look.evidence.name, look.agreement, look.weight) for look in tried],
-            agreement=tried[0].agreement,
-            related=evidence.related,
-            n_clusters=self.n_clusters_,
+        self.report_ = report_on(
+            tried,
+            views,
+            samples,
+            self.view_weights,
             cluster_number=estimate,
-            members=sorted(members, key=lambda member: -member.weight),
-            n_samples=views.n_samples,
+            n_clusters=self.n_clusters_,
             n_landmarks=len(landmarks),
-            n_gaps={name: count for name, count in zip(views.names, views.n_gaps, strict=True) if count},
-            n_single=int(np.sum((~samples.missing).sum(axis=1) == 1)),
-            n_empty=views.n_samples - len(described),
             left_out=left_out,
             seconds=time.perf_counter() - start,
         )
@@ -191,6 +204,13 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             warnings.warn(f"{message}, or results will depend on the machine's speed", RuntimeWarning, stacklevel=4)
         for message in self.report_.warnings:
             warnings.warn(message, UserWarning, stacklevel=4)
+
+    def _choose_landmarks(self, samples: Samples) -> NDArray[np.intp]:
+        described = samples.described
+        if len(described) < max(2, 1 if self.n_clusters == "auto" else int(self.n_clusters)):
+            raise ValueError(f"only {len(described)} samples have any value that is not zero: nothing to cluster")
+        widths = [array.shape[1] for array in samples.arrays]
+        return described[: _landmark_count(len(described), widths, self.time_budget)]
 
     def predict(self, views: Any, *, min_confidence: float = 0.0) -> NDArray[np.intp]:
         """Assign samples to clusters by their nearest landmarks, in the views that they have.
@@ -298,8 +318,10 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
     @property
     def graph_(self) -> sp.csr_array:
-        """The graph of all views, (n_samples, n_samples): symmetric, weights up to 1; others than landmarks are linked
-        to their nearest landmarks."""
+        """The graph of all views, (n_samples, n_samples), symmetric, with weights up to 1.
+
+        Landmarks are linked to their nearest neighbours, other samples to their nearest landmarks.
+        """
         check_is_fitted(self)
         n = len(self.labels_)
         rows = self.landmarks_
@@ -388,7 +410,9 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         labels = np.argmax(membership, axis=1)
         described = np.flatnonzero(np.diff(links.indptr))
         number = _by_size(labels[described], self.n_clusters_)
+        evidence = fitted.evidence
         fitted = replace(fitted, shares=fitted.shares[:, number], priority=np.argsort(number)[fitted.priority])
+        fitted.remember(evidence)
         membership = membership[:, number]
         # Without any value, all clusters are equally likely, and the first one is as good as any.
         labels = np.argmax(membership, axis=1)
@@ -436,26 +460,17 @@ def _landmark_count(n_samples: int, widths: list[int], time_budget: float) -> in
     return min(n_samples, max(_LEAST_LANDMARKS, min(_MOST_LANDMARKS, affordable)))
 
 
-def _part_of(views: Views, samples: Samples, rows: NDArray[np.intp]) -> Views:
-    """Return some of the samples as views, their single gaps completed, and empty rows marked as missing."""
-    chosen = samples[rows]
-    return replace(
-        views,
-        arrays=tuple(lean(array) for array in complete_gaps(chosen.arrays, chosen.missing)),
-        order=views.order[rows],
-        row_keys=views.row_keys[rows],
-        missing=chosen.missing,
-    )
-
-
-def _consensus(evidence: Evidence, members: Sequence[Any], n_clusters: int, seed: int, same: NDArray[np.intp]) -> Any:
+def _consensus(
+    looks: list[Look], n_clusters: int, seed: int, same: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return by how much each landmark belongs to each cluster of the consensus, and the embedding that it is found in.
 
     Exact duplicates get what the first of them gets; clusters without samples are left out.
     """
+    members = [member for look in looks for member in look.members]
     labelings, weights = [member.labels for member in members], [member.weight for member in members]
     embedding = consensus_embedding(labelings, weights, n_clusters)
-    labels = cluster_embedding(embedding, n_clusters, SampleRandom(evidence.views, seed))
+    labels = cluster_embedding(embedding, n_clusters, SampleRandom(looks[0].evidence.views, seed))
     shares = consensus_shares(labelings, weights, labels, n_clusters)
     shares, embedding, labels = shares[same], embedding[same], labels[same]
     if len(np.unique(np.argmax(shares, axis=1))) < n_clusters:
@@ -467,10 +482,15 @@ def _consensus(evidence: Evidence, members: Sequence[Any], n_clusters: int, seed
 
 def _fitted(views: Views, hashes: Any, evidence: Evidence, shares: Any, embedding: Any) -> FittedClustering:
     columns = zip(
-        views.names, views.feature_names, views.categories, evidence.scalings, evidence.weights.tolist(), views.arrays,
+        views.names,
+        views.feature_names,
+        views.categories,
+        evidence.scalings,
+        evidence.weights.tolist(),
+        views.arrays,
         strict=True,
     )
-    return FittedClustering(
+    fitted = FittedClustering(
         views=[FittedView(*column) for column in columns],
         view_order=views.view_order,
         missing=views.missing,
@@ -480,6 +500,8 @@ def _fitted(views: Views, hashes: Any, evidence: Evidence, shares: Any, embeddin
         embedding=embedding,
         related=evidence.related,
     )
+    fitted.remember(evidence)
+    return fitted
 
 
 def _by_size(labels: NDArray[np.intp], n_clusters: int) -> NDArray[np.intp]:

@@ -25,12 +25,14 @@ from ._scaling import RECIPES, Scaling, fit_scaling, lean, suitable_scalings, us
 _COMPARED_SAMPLES = 1000
 # A view that agrees with no other one keeps this share of the largest weight.
 _LEAST_WEIGHT = 0.02
-# Below this share of common neighbours beyond chance, views count as unrelated.
-_UNRELATED = 0.01
+# Views are unrelated if no share of common neighbours exceeds chance by this many standard deviations. Of n lists of k
+# neighbours, n·k²/(n − 1) are common by chance, with a deviation of about k: 1/n of all.
+_DEVIATIONS = 4
 # Candidates for the view-by-view choice, and scalings that are applied to all views alike. Where values do not allow
 # one, the next one is taken, and the one chosen view by view at last.
 _PLAIN = ("none", "unit", "centred", "z-score", "z-score-unit", "range", "root", "tf-idf")
 _COMMON = {
+    "unit length": ("unit",),
     "whitened": ("whitened",),
     "standardised and whitened": ("z-score-whitened",),
     "roots, whitened": ("root-whitened", "z-score-whitened"),
@@ -123,13 +125,13 @@ class Options:
         return replace(self.views, arrays=arrays, order=order, sample_ids=None, as_given=(None,) * len(arrays))
 
 
-def scaled_rows(scaling: Scaling, view: Any, rows: NDArray[np.intp]) -> Any:
-    """Return a view scaled, with zeros for samples other than the `rows`."""
+def scaled_rows(scaling: Scaling, view: Any, rows: NDArray[np.intp], *, one_by_one: bool = False) -> Any:
+    """Return a view scaled, with zeros for samples other than the `rows`; see `Scaling.apply`."""
     if len(rows) == view.shape[0]:
-        return scaling.apply(view)
+        return scaling.apply(view, one_by_one=one_by_one)
     if not len(rows):
         return np.zeros((view.shape[0], view.shape[1] if scaling.components is None else scaling.components.shape[1]))
-    scaled = scaling.apply(view[rows])
+    scaled = scaling.apply(view[rows], one_by_one=one_by_one)
     entries = np.ones(len(rows)), (rows, np.arange(len(rows)))
     whole = sp.csr_array(entries, shape=(view.shape[0], len(rows))) @ scaled
     if not is_sparse(scaled):
@@ -212,7 +214,7 @@ def _evidence(look: str, options: Options, names: list[str], asked: list[float |
         common = _shared_links(links, np.arange(m), views.missing)
         agreement = np.mean(common, axis=1, where=~np.eye(m, dtype=bool))
         shared = agreement.tolist()
-        related = bool(agreement.max() > _UNRELATED)
+        related = bool(agreement.max() > _DEVIATIONS / views.n_samples)
         weights = agreement if related else np.array([_reliability(option, n) for option in chosen])
     weights = np.maximum(weights, max(_LEAST_WEIGHT * weights.max(), np.finfo(np.float64).tiny))
     weights /= weights.mean()

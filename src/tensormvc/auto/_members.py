@@ -20,14 +20,15 @@ from ._evidence import FUSIONS, Evidence
 
 # A clustering whose score is this share below the best of its look counts e times less.
 TEMPERATURE = 0.05
-# A look whose clusterings agree by this much less (adjusted Rand index) than those of the best look counts e times less.
-LOOK_TEMPERATURE = 0.1
+# A clustering that agrees with the others by this much less (adjusted Rand index) than the best counts e times less.
+AGREEMENT_TEMPERATURE = 0.1
 # Looks that count less than this share of the best one after a first round are not pursued.
 _LEAST_SHARE = 0.05
 # Eigenvectors per cluster of the larger embeddings: small clusters may appear only in later ones.
 MORE_FREQUENCIES = 1.3
-# Random starts of k-means beside the one from a Ward tree.
+# Random starts of k-means beside the one from a Ward tree, which is hardly ever beaten with many clusters.
 _RESTARTS = 3
+_MANY = 30
 
 Progress = Callable[[int, int, str], None]
 
@@ -66,17 +67,19 @@ class Look:
     evidence : Evidence
         The scaled and weighted views.
     members : list of Member
-        The clusterings, with weights within this look.
+        The clusterings, with their weights in the consensus.
     agreement : float
-        Mean adjusted Rand index between the clusterings.
-    weight : float
-        Share of this look in the consensus.
+        Mean adjusted Rand index of its clusterings with those of all looks, by weight.
     """
 
     evidence: Evidence
     members: list[Member]
-    agreement: float
-    weight: float = 0.0
+    agreement: float = 1.0
+
+    @property
+    def weight(self) -> float:
+        """Share of this look in the consensus."""
+        return sum(member.weight for member in self.members)
 
 
 def run_looks(
@@ -84,8 +87,8 @@ def run_looks(
 ) -> tuple[list[Look], list[str]]:
     """Cluster the samples in several ways for each way to look at them.
 
-    In a first round each look is tried with small neighbourhoods. Those whose clusterings agree are pursued with larger
-    ones: a look whose graphs lead to different clusterings has no clear answer.
+    In a first round each look is tried with small neighbourhoods. Those whose clusterings agree with others are pursued
+    with larger ones: what is found in several ways is hardly an accident of one of them.
 
     Parameters
     ----------
@@ -128,16 +131,17 @@ def run_looks(
         if sample_graph is not None:
             graphs = {"sample_graph": sample_graph, **graphs}
         labelings = dict(_clusterings(evidence, graphs, n_clusters, seed))
-        tried.append(_look(evidence, labelings))
+        tried.append(_scored(evidence, labelings))
         longest = max(longest, time.perf_counter() - start)
         progress(done, 2 * len(looks), evidence.name)
-    pursued = [look for look in _weighted(tried) if look.weight >= _LEAST_SHARE * max(one.weight for one in tried)]
+    tried = _weighted(tried)
+    pursued = [look for look in tried if look.weight >= _LEAST_SHARE * max(one.weight for one in tried)]
     finished: list[Look] = []
     for done, look in enumerate(pursued, start=1):
         if len(sizes) > 1 and in_time(f"{look.evidence.name}, {sizes[1]} neighbours"):
             labelings = {member.name: member.labels for member in look.members}
             labelings |= dict(_clusterings(look.evidence, _graphs(look.evidence, sizes[1]), n_clusters, seed))
-            look = _look(look.evidence, labelings)  # noqa: PLW2901
+            look = _scored(look.evidence, labelings)
         finished.append(look)
         progress(len(looks) + done, len(looks) + len(pursued), look.evidence.name)
     return sorted(_weighted(finished), key=lambda look: -look.weight), left_out
@@ -157,41 +161,47 @@ def _clusterings(
         values, vectors = low_frequencies(graph, views, int(MORE_FREQUENCIES * n_clusters) + 1)
         damped = vectors * np.maximum(1 - values, 0) ** 2
         for points in (vectors[:, :n_clusters], damped):
-            labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS)
+            labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS if n_clusters < _MANY else 1)
             yield f"{name}, {points.shape[1]} frequencies", labels
 
 
-def low_frequencies(
-    graph: sp.csr_array, views: Views, count: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def low_frequencies(graph: sp.csr_array, views: Views, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the lowest frequencies of a graph and their eigenvectors."""
     count = min(views.n_samples, count)
     basis = GFT(n_components=count).fit(views, sample_graph=graph)
     return basis.eigenvalues_[:count], basis.eigenvectors_[:, :count]
 
 
-def _look(evidence: Evidence, labelings: dict[str, NDArray[np.intp]]) -> Look:
+def _scored(evidence: Evidence, labelings: dict[str, NDArray[np.intp]]) -> Look:
+    """Return the clusterings of a look, weighted by how well they fit its graphs; the weights sum to 1."""
     scores = np.array([evidence.score(labels) for labels in labelings.values()])
     weights = np.exp((scores / max(float(scores.max()), np.finfo(np.float64).tiny) - 1) / TEMPERATURE)
     weights /= weights.sum()
     names, looks = list(labelings), [evidence.name] * len(labelings)
-    members = list(map(Member, names, looks, scores.tolist(), weights.tolist(), labelings.values()))
-    return Look(evidence, members, mean_agreement(list(labelings.values())))
+    return Look(evidence, list(map(Member, names, looks, scores.tolist(), weights.tolist(), labelings.values())))
 
 
 def _weighted(looks: list[Look]) -> list[Look]:
-    """Return the looks with their shares in the consensus, and so for their members."""
-    agreements = np.array([look.agreement for look in looks])
-    weights = np.exp((agreements - agreements.max()) / LOOK_TEMPERATURE)
-    shares = (weights / weights.sum()).tolist()
-    return [replace(look, weight=share) for look, share in zip(looks, shares, strict=True)]
+    """Multiply the weights of the clusterings by how well they agree with those of all looks; they sum to 1 then."""
+    members = [member for look in looks for member in look.members]
+    fits = np.array([member.weight / look.weight for look in looks for member in look.members]) / len(looks)
+    index = pairwise_agreement([member.labels for member in members])
+    rest = np.maximum(1 - fits, np.finfo(np.float64).tiny)
+    agreement = (index @ fits - fits) / rest if len(members) > 1 else np.ones(1)
+    weights = fits * np.exp((agreement - agreement.max()) / AGREEMENT_TEMPERATURE)
+    weights /= weights.sum()
+    result, first = [], 0
+    for look in looks:
+        own = slice(first, first := first + len(look.members))
+        weighted = [replace(m, weight=float(w)) for m, w in zip(look.members, weights[own], strict=True)]
+        mean = float(weights[own] @ agreement[own] / max(weights[own].sum(), np.finfo(np.float64).tiny))
+        result.append(Look(look.evidence, weighted, mean))
+    return result
 
 
-def mean_agreement(labelings: list[NDArray[np.intp]]) -> float:
-    """Return the mean adjusted Rand index between clusterings of the same samples; 1 for a single one."""
-    n, count = len(labelings[0]), len(labelings)
-    if count == 1:
-        return 1.0
+def pairwise_agreement(labelings: list[NDArray[np.intp]]) -> NDArray[np.float64]:
+    """Return the adjusted Rand index between each two clusterings of the same samples."""
+    n = len(labelings[0])
     indicators = sp.hstack([one_hot(labels) for labels in labelings], format="csr")
     counts = (indicators.T @ indicators).toarray()
     starts = np.cumsum([0, *(labels.max() + 1 for labels in labelings[:-1])])
@@ -201,5 +211,4 @@ def mean_agreement(labelings: list[NDArray[np.intp]]) -> float:
     expected = np.outer(own, own) / max(n * (n - 1) / 2, 1)
     largest = (own[:, None] + own) / 2
     spread = largest - expected
-    index = np.divide(together - expected, spread, out=np.ones_like(spread), where=spread > 0)
-    return float(index[np.triu_indices(count, 1)].mean())
+    return np.asarray(np.divide(together - expected, spread, out=np.ones_like(spread), where=spread > 0))

@@ -16,6 +16,7 @@ from ..views import as_views
 from ._consensus import ward_labels
 from ._evidence import FUSIONS, Evidence, modularity
 from ._looks import gather_evidence
+from ._samples import Samples
 
 _COMPARED_SAMPLES = 1500
 _MOST_CLUSTERS = 130
@@ -27,6 +28,29 @@ _FURTHER_NUMBERS = 12
 _LEAD_OF_TWO = 0.1
 # The largest number with a score within this share of the best is chosen: few clusters agree too easily.
 _NEARLY_BEST = 0.01
+
+
+# Levels that are proposed.
+_LEVELS = 3
+
+
+@dataclass(frozen=True)
+class CandidateLevel:
+    """A number of clusters that is proposed, and how much speaks for it.
+
+    Attributes
+    ----------
+    n_clusters : int
+        The number of clusters.
+    stability : float
+        Mean adjusted mutual information between the clusterings of different graphs.
+    share : float
+        Share of its score in the scores of all proposed levels.
+    """
+
+    n_clusters: int
+    stability: float
+    share: float
 
 
 @dataclass(frozen=True)
@@ -47,6 +71,8 @@ class ClusterNumber:
         For each candidate k, the mean gap between eigenvalues k and k + 1.
     statement : str
         How certain the number is, as text.
+    levels : list of CandidateLevel
+        Up to three numbers of clusters that the data suggest, the chosen one first.
     """
 
     n_clusters: int
@@ -55,6 +81,7 @@ class ClusterNumber:
     modularity: NDArray[np.float64]
     eigengaps: NDArray[np.float64]
     statement: str
+    levels: list[CandidateLevel]
 
     def plot(self, ax: Any = None) -> Any:
         """Plot stability and eigengaps against the number of clusters; returns the axes."""
@@ -92,8 +119,9 @@ def estimate_n_clusters(
     >>> tm.estimate_n_clusters(views).n_clusters
     4
     """
-    unscaled = as_views(views, view_sizes=view_sizes, unit=False).on_host()
-    return cluster_number(gather_evidence(unscaled, normalisation))
+    unscaled = as_views(views, view_sizes=view_sizes, unit=False, lenient=True).on_host()
+    samples = Samples.of(unscaled.arrays, unscaled.missing)
+    return cluster_number(gather_evidence(samples.completed(unscaled, samples.described), normalisation))
 
 
 def cluster_number(evidence: Evidence) -> ClusterNumber:
@@ -115,9 +143,13 @@ def cluster_number(evidence: Evidence) -> ClusterNumber:
         labelings.append(clusterings)
     stability = np.array([_mean_agreement(clusterings) for clusterings in zip(*labelings, strict=True)])
     mean_within, eigengaps = np.mean(within, axis=0), np.mean(gaps, axis=0)
-    chosen = _best_number(numbers, stability, stability * mean_within * (1 + eigengaps))
+    scores = stability * mean_within * (1 + eigengaps)
+    chosen = _best_number(numbers, stability, scores)
+    levels = _levels(chosen, numbers, stability, scores)
     statement = _statement(chosen, numbers, stability, eigengaps)
-    return ClusterNumber(chosen, numbers, stability, mean_within, eigengaps, statement)
+    if others := ", ".join(f"{level.n_clusters} ({level.share:.0%})" for level in levels[1:]):
+        statement += f"; other levels: {others}, beside {levels[0].share:.0%}"
+    return ClusterNumber(chosen, numbers, stability, mean_within, eigengaps, statement, levels)
 
 
 def _candidates(most: int) -> NDArray[np.intp]:
@@ -136,6 +168,18 @@ def _best_number(numbers: NDArray[np.intp], stability: NDArray[np.float64], scor
         return 2
     best = scores[more].max()
     return int(numbers[more][scores[more] >= best - _NEARLY_BEST * abs(best)][-1])
+
+
+def _levels(chosen: int, numbers: NDArray[np.intp], stability: Any, scores: Any) -> list[CandidateLevel]:
+    """Return the chosen number and the best others, of which none is close to a better one."""
+    order = [int(np.argmax(numbers == chosen)), *np.argsort(-scores, kind="stable").tolist()]
+    kept: list[int] = []
+    for i in order:
+        if all(abs(int(numbers[i] - numbers[j])) > max(1, 0.1 * numbers[j]) for j in kept):
+            kept.append(i)
+    kept = kept[:_LEVELS]
+    total = max(float(np.maximum(scores[kept], 0).sum()), np.finfo(np.float64).tiny)
+    return [CandidateLevel(int(numbers[i]), float(stability[i]), float(max(scores[i], 0)) / total) for i in kept]
 
 
 def _statement(chosen: int, numbers: NDArray[np.intp], stability: NDArray[np.float64], eigengaps: Any) -> str:

@@ -11,79 +11,22 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..backend.arrays import is_sparse
 from ..graphs._fuzzy import Neighbours, find_neighbours
 from ..views import Views, as_views
-from ..views._order import MISSING_HASH, row_hashes, unit_rows
+from ..views._order import unit_rows
 from ._consensus import decided
 from ._evidence import Evidence, neighbours_in
 from ._impute import Completion
 from ._looks import scaled_rows
 from ._map import layout, principal_plane
-from ._scaling import Scaling, in_form_of, lean, refuse_extremes
+from ._samples import Samples, first_of_duplicates, row_sizes
+from ._scaling import Scaling, in_form_of, refuse_extremes
 from ._tree import ClusterTree, build_tree
 
 # Landmarks that vote on the label of another sample, in each view and in all of its views together.
 _VOTES = 10
 # Samples that are placed at a time.
 _BLOCK = 4096
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Unscaled samples, in the order of the fitted views; a row without values is missing, and zero.
-
-    Attributes
-    ----------
-    arrays : list of arrays (n, d_v)
-        Dense, or CSR if nearly all values are zero; single gaps are NaN.
-    missing : ndarray of bool of shape (n, m)
-        Which samples lack which view.
-    hashes : ndarray of int64 of shape (n, m)
-        Of the rows as they were given.
-    """
-
-    arrays: list[Any]
-    missing: NDArray[np.bool_]
-    hashes: NDArray[np.int64]
-
-    @staticmethod
-    def of(arrays: Sequence[Any], missing: NDArray[np.bool_], zeros_count: Sequence[bool] | None = None) -> Samples:
-        """Return samples whose empty rows, which are all zero in a view, count as missing.
-
-        Only in a view of zeros alone they do not: it is one of constants. `zeros_count` says which views are.
-        """
-        views = [lean(array) for array in arrays]
-        empty = np.column_stack([_row_sizes(view) == 0 for view in views]) & ~missing
-        if zeros_count is None:
-            zeros_count = (empty | missing).all(axis=0)
-        absent = missing | (empty & ~np.asarray(zeros_count))
-        hashes = np.column_stack([row_hashes(view) for view in views])
-        hashes[absent] = MISSING_HASH
-        return Samples(views, absent, hashes)
-
-    def __getitem__(self, rows: Any) -> Samples:
-        return Samples([view[rows] for view in self.arrays], self.missing[rows], self.hashes[rows])
-
-    def __len__(self) -> int:
-        return len(self.missing)
-
-
-def first_of_duplicates(hashes: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return for each row the first row that equals it."""
-    _, first, group = np.unique(hashes, axis=0, return_index=True, return_inverse=True)
-    return np.asarray(first[group.ravel()])
-
-
-def _blocks(n_rows: int) -> list[slice]:
-    return [slice(start, start + _BLOCK) for start in range(0, n_rows, _BLOCK)]
-
-
-def _row_sizes(view: Any) -> NDArray[np.float64]:
-    """Return the size of the largest value of each sample; single gaps count as zero."""
-    sizes = abs(view)
-    np.nan_to_num(sizes.data if is_sparse(view) else sizes, copy=False)
-    return np.asarray(sizes.max(axis=1).toarray() if is_sparse(view) else sizes.max(axis=1)).ravel()
 
 
 @dataclass(frozen=True)
@@ -150,6 +93,10 @@ class FittedClustering:
         weights = np.array([view.weight for view in self.views])
         return Evidence("", views, scalings, parts, neighbours_in(parts, self.missing), weights, [], self.related)
 
+    def remember(self, evidence: Evidence) -> None:
+        """Keep the evidence that the fit has computed already."""
+        vars(self)["evidence"] = evidence
+
     @property
     def parts(self) -> list[Any]:
         """The scaled landmarks."""
@@ -203,7 +150,9 @@ class FittedClustering:
         for v, lists in enumerate(self.evidence.neighbours):
             rows = np.flatnonzero(~self.missing[:, v])
             nearest = lists.nearest(min(_VOTES, lists.n_candidates - 1)).graph()
-            scores[rows] += self.evidence.sample_weights[rows, v] * _ratio(self._reach[rows, v], nearest, self._reach[rows, v])
+            scores[rows] += self.evidence.sample_weights[rows, v] * _ratio(
+                self._reach[rows, v], nearest, self._reach[rows, v]
+            )
         return scores
 
     def place(self, samples: Samples) -> tuple[sp.csr_array, NDArray[np.float64]]:
@@ -231,25 +180,30 @@ class FittedClustering:
         completed = self.completion.completed(samples.arrays, samples.missing)
         arrays = [in_form_of(view.values, array) for view, array in zip(self.views, completed, strict=True)]
         rows = [np.flatnonzero(~missing) for missing in samples.missing.T]
-        parts = [scaled_rows(v.scaling, array, own) for v, array, own in zip(self.views, arrays, rows, strict=True)]
+        parts = [
+            scaled_rows(view.scaling, array, own, one_by_one=True)
+            for view, array, own in zip(self.views, arrays, rows, strict=True)
+        ]
         shares = np.where(samples.missing, 0, np.maximum(self.evidence.weights, np.finfo(np.float64).tiny))
         shares /= shares.sum(axis=1, keepdims=True)
         total = sp.csr_array((len(samples), len(self.missing)))
         scores = np.zeros(len(samples))
         for v, (part, own) in enumerate(zip(parts, rows, strict=True)):
             links, reach = self._nearest([part], [v], own)
-            total += links.multiply(shares[:, v, None])
+            total = total + links.multiply(shares[:, v, None])
             scores += shares[:, v] * _ratio(reach, links, self._reach[:, v])
         patterns, pattern_of = np.unique(samples.missing, axis=0, return_inverse=True)
         joint = sp.csr_array(total.shape)
         for number, pattern in enumerate(patterns):
             views = np.flatnonzero(~pattern)
             if len(views) > 1:
-                joint += self._nearest(parts, views, np.flatnonzero(pattern_of.ravel() == number))[0]
+                joint = joint + self._nearest(parts, views, np.flatnonzero(pattern_of.ravel() == number))[0]
         several = np.asarray(joint.sum(axis=1)).ravel() > 0
         return sp.csr_array(total.multiply(np.where(several, 0.5, 1.0)[:, None]) + 0.5 * joint), scores
 
-    def _nearest(self, parts: list[Any], views: Any, rows: NDArray[np.intp]) -> tuple[sp.csr_array, NDArray[np.float64]]:
+    def _nearest(
+        self, parts: list[Any], views: Any, rows: NDArray[np.intp]
+    ) -> tuple[sp.csr_array, NDArray[np.float64]]:
         """Return the nearest landmarks of some samples in the given views, and the distances to the last of them.
 
         All landmarks of a sample together count 1.
@@ -314,14 +268,21 @@ class FittedClustering:
         given = [names[self.view_order.index(v)] for v in range(len(names))]
         if isinstance(views, Sequence) and not isinstance(views, str) and any(part is None for part in views):
             if len(views) != len(given):
-                raise ValueError(f"{len(views)} views were passed to a model of {len(given)} views: pass None for the "
-                                 "views that the samples lack")
+                raise ValueError(
+                    f"{len(views)} views were passed to a model of {len(given)} views: pass None for the "
+                    "views that the samples lack"
+                )
             views = {name: part for name, part in zip(given, views, strict=True) if part is not None}
         elif isinstance(views, list | tuple) and len(views) == len(given) and hasattr(views[0], "shape"):
             views = dict(zip(given, views, strict=True))
         categories = {view.name: view.categories for view in self.views if view.categories}
         taken = as_views(
-            views, view_sizes=view_sizes, canonical=False, keep_view_order=True, unit=False, lenient=True,
+            views,
+            view_sizes=view_sizes,
+            canonical=False,
+            keep_view_order=True,
+            unit=False,
+            lenient=True,
             categories=categories,
         ).on_host()
         refuse_extremes(taken.arrays, taken.names, tiny=False)
@@ -336,7 +297,7 @@ class FittedClustering:
             position = taken.names.index(view.name)
             arrays.append(_same_features(taken.arrays[position], taken.feature_names[position], view))
             missing[:, v] = taken.missing[:, position]
-        constant = [not _row_sizes(view.values).any() for view in self.views]
+        constant = [not row_sizes(view.values).any() for view in self.views]
         return Samples.of(arrays, missing, constant), taken.sample_ids
 
 
@@ -348,6 +309,10 @@ def strongest(links: sp.csr_array, count: int) -> sp.csr_array:
     kept = np.sort(order[place < count])
     entries = links.data[kept], (rows[kept], links.indices[kept])
     return sp.csr_array(entries, shape=links.shape)
+
+
+def _blocks(n_rows: int) -> list[slice]:
+    return [slice(start, start + _BLOCK) for start in range(0, n_rows, _BLOCK)]
 
 
 def _reach(lists: Neighbours) -> NDArray[np.float64]:
@@ -366,7 +331,7 @@ def _ratio(reach: NDArray[np.float64], links: sp.csr_array, others: NDArray[np.f
 def _same_features(array: Any, names: NDArray[np.str_] | None, view: FittedView) -> Any:
     """Return the columns in the order of the fitted features; matched by name where names exist."""
     width = view.values.shape[1]
-    if names is not None and view.feature_names is not None:
+    if names is not None and view.feature_names is not None and not np.array_equal(names, view.feature_names):
         positions = {name: position for position, name in enumerate(names.tolist())}
         if lacking := [name for name in view.feature_names.tolist() if name not in positions]:
             raise ValueError(f"{view.name} lacks {len(lacking)} of the fitted features, such as {lacking[0]!r}")

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ._looks import ChosenScaling
-from ._members import Member
+import numpy as np
+
+from ..views import Views
+from ._looks import ChosenScaling, asked_weights
+from ._members import Look, Member
 from ._number import ClusterNumber
+from ._samples import Samples
 
 # Agreement of the clusterings from which a result is called clear, and below which it is called weak.
 _CLEAR = 0.8
@@ -38,7 +42,7 @@ class AutoReport:
     looks : list of LookSummary
         The ways of looking that were combined, most weight first.
     agreement : float
-        Mean adjusted Rand index between the clusterings of the first of them: how clear the clusters are.
+        Mean adjusted Rand index between the clusterings, by weight: how clear the clusters are.
     related : bool
         Whether the views agree on neighbours beyond chance.
     n_clusters : int
@@ -84,8 +88,9 @@ class AutoReport:
         """Return the report as plain values, without the labels of the members."""
         members = [{"name": m.name, "look": m.look, "score": m.score, "weight": m.weight} for m in self.members]
         number = None if self.cluster_number is None else self.cluster_number.statement
+        levels = [] if self.cluster_number is None else [asdict(level) for level in self.cluster_number.levels]
         plain = asdict(replace(self, members=[], cluster_number=None))
-        return {**plain, "members": members, "cluster_number": number, "certainty": self.certainty}
+        return {**plain, "members": members, "cluster_number": number, "levels": levels, "certainty": self.certainty}
 
     @property
     def certainty(self) -> str:
@@ -106,17 +111,18 @@ class AutoReport:
                 "no view confirms another: their nearest neighbours agree no more than by chance, and views were "
                 "weighted by how reproducible their own neighbourhoods are"
             )
+        if self.n_empty:
+            left_out = f"{self.n_empty} samples have no value in any view"
+            found.append(f"{left_out}: they were left out, and got label 0 with confidence 0")
         if self.agreement < _WEAK:
             found.append(f"the clusters are {self.certainty}")
         return found
 
     def __str__(self) -> str:
         why = "set by n_clusters" if self.cluster_number is None else self.cluster_number.statement
-        lines = ["Views", *map(self._view_line, self.normalisations)]
+        lines = ["Views", *(f"  {choice.view}: {self.about_view(choice)}" for choice in self.normalisations)]
         if self.n_single and len(self.normalisations) > 1:
             lines.append(f"  {self.n_single:,} samples rest on one view")
-        if self.n_empty:
-            lines.append(f"  {self.n_empty:,} samples have no value in any view: left out, label 0 with confidence 0")
         lines += [f"Clusters: {self.n_clusters} ({why})", f"Certainty: {self.certainty}"]
         lines += [f"Note: {warning}" for warning in self.warnings]
         if self.n_landmarks < self.n_samples - self.n_empty:
@@ -128,7 +134,8 @@ class AutoReport:
             lines.append(f"Left out for lack of time: {', '.join(self.left_out)}")
         return "\n".join(lines)
 
-    def _view_line(self, choice: ChosenScaling) -> str:
+    def about_view(self, choice: ChosenScaling) -> str:
+        """Return how much a view counts, how it is scaled, and what it lacks."""
         parts = [f"weight {self.view_weights[choice.view]:.2f}"]
         if choice.view in self.asked_weights:
             parts[0] += f" (set to {self.asked_weights[choice.view]:g} by view_weights)"
@@ -139,4 +146,27 @@ class AutoReport:
             parts.append(f"{choice.n_missing:,} samples lack it")
         if gaps := self.n_gaps.get(choice.view):
             parts.append(f"{gaps:,} single values were missing, and completed from the nearest neighbours")
-        return f"  {choice.view}: {'; '.join(parts)}"
+        return "; ".join(parts)
+
+
+def report_on(looks: list[Look], views: Views, samples: Samples, view_weights: Any, **others: Any) -> AutoReport:
+    """Return the report on a fit: what the looks and the samples tell, and other attributes as they are."""
+    evidence = looks[0].evidence
+    members = [member for look in looks for member in look.members]
+    asked = zip(views.names, asked_weights(view_weights, views), strict=True)
+    lacking = dict(zip(views.names, samples.missing.sum(axis=0).tolist(), strict=True))
+    return AutoReport(
+        # Of all samples, not only of the landmarks that scalings are chosen on.
+        normalisations=[replace(choice, n_missing=lacking[choice.view]) for choice in evidence.choices],
+        view_weights=dict(zip(views.names, evidence.weights.tolist(), strict=True)),
+        asked_weights={name: float(weight) for name, weight in asked if weight is not None},
+        looks=[LookSummary(look.evidence.name, look.agreement, look.weight) for look in looks],
+        agreement=sum(look.weight * look.agreement for look in looks),
+        related=evidence.related,
+        members=sorted(members, key=lambda member: -member.weight),
+        n_samples=len(samples),
+        n_gaps={name: count for name, count in zip(views.names, views.n_gaps, strict=True) if count},
+        n_single=int(np.sum((~samples.missing).sum(axis=1) == 1)),
+        n_empty=len(samples) - len(samples.described),
+        **others,
+    )

@@ -173,14 +173,17 @@ class Scaling:
     offset: NDArray[np.float64] | None
     size: float = 1.0
 
-    def apply(self, view: Any) -> Any:
-        """Scale samples, (n, d), dense or sparse."""
+    def apply(self, view: Any, *, one_by_one: bool = False) -> Any:
+        """Scale samples, (n, d), dense or sparse.
+
+        `one_by_one` takes longer, and gives a sample to the last bit what it gets alone.
+        """
         recipe = RECIPES[self.name]
         scaled = VALUES[recipe.values](view)
         if self.factor is not None:
             scaled = _times(scaled, self.factor)
         if self.components is not None:
-            scaled = _projected(scaled, self.components)
+            scaled = _projected(scaled, self.components) if one_by_one else np.asarray(scaled @ self.components)
         if self.offset is not None:
             scaled = (scaled.toarray() if is_sparse(scaled) else scaled) - self.offset
         return (normalize(scaled) if recipe.unit else scaled) / self.size
@@ -331,9 +334,13 @@ def refuse_extremes(arrays: Sequence[Any], names: Sequence[str], *, tiny: bool =
     """Refuse views with values whose squares could not be computed, or, with `tiny`, with nothing but tiny values."""
     for array, name in zip(arrays, names, strict=True):
         values = array.data if is_sparse(array) else array
-        largest = float(max(np.fmax.reduce(values, axis=None, initial=0), -np.fmin.reduce(values, axis=None, initial=0)))
+        largest = float(
+            max(np.fmax.reduce(values, axis=None, initial=0), -np.fmin.reduce(values, axis=None, initial=0))
+        )
         if largest > _MOST_SIZE or (tiny and 0 < largest < _LEAST_SPREAD):
-            raise ValueError(f"{name} has values of size {largest:.3g}: multiply it by a factor that brings them near 1")
+            raise ValueError(
+                f"{name} has values of size {largest:.3g}: multiply it by a factor that brings them near 1"
+            )
 
 
 def suitable_scalings(view: Any) -> list[str]:

@@ -42,9 +42,9 @@ class ClusterTree:
         Nodes that merge, finest first. Leaves are numbered from 0, and merge j makes node ``most + j``, so that the
         first ``most − k`` merges give k clusters.
     stability : ndarray of shape (most − 1,)
-        For each merge, how well its two nodes are told apart: agreement (Cohen's kappa) between the node of a sample and
-        the node that most of its neighbours are in, averaged over several graphs. 1 if no link runs between them, 0 if
-        links ignore the split.
+        For each merge, how well its two nodes are told apart: agreement (Cohen's kappa) between the node of a sample
+        and the node that most of its neighbours are in, averaged over several graphs. 1 if no link runs between them,
+        0 if links ignore the split.
     leaf_labels : ndarray of int of shape (most,)
         The final cluster of each leaf.
     leaves : ndarray of int of shape (n_landmarks,)

@@ -163,17 +163,13 @@ class Haar(FixedBasis, SampleModeBasis):
 
     def _forward(self, tensor: Array, out: Array | None) -> Array:
         xp = namespace(tensor)
-        if out is None:
-            out = xp.empty_like(tensor)
+        out = xp.empty_like(tensor) if out is None else out
         level, length = tensor, tensor.shape[0]
         while length > 1:
-            pairs, odd = length // 2, length % 2
+            pairs = length // 2
             first, second = level[0 : 2 * pairs : 2], level[1 : 2 * pairs : 2]
-            sums = (first + second) * math.sqrt(0.5)
-            if odd:
-                sums = xp.concat([sums, level[-1:]])
             out[length - pairs : length] = (first - second) * math.sqrt(0.5)
-            level, length = sums, pairs + odd
+            level, length = xp.concat([(first + second) * math.sqrt(0.5), level[2 * pairs :]]), length - pairs
         out[0:1] = level
         return out
 
@@ -189,11 +185,9 @@ class Haar(FixedBasis, SampleModeBasis):
             finer = xp.empty((length, *slices.shape[1:]), dtype=slices.dtype, device=device(slices))
             finer[0 : 2 * pairs : 2] = (sums + differences) * math.sqrt(0.5)
             finer[1 : 2 * pairs : 2] = (sums - differences) * math.sqrt(0.5)
-            if length % 2:
-                finer[-1:] = level[-1:]
+            finer[2 * pairs :] = level[pairs:]
             level = finer
-        if out is None:
-            return xp.asarray(level, copy=True)
+        out = xp.empty_like(slices) if out is None else out
         out[...] = level
         return out
 

@@ -14,6 +14,7 @@ from ._bench import bench, report_bench, run_bench
 from ._cluster import cluster
 from ._convert import convert, info
 from ._demo import demo
+from ._model import explain, predict
 from ._options import option, with_groups
 from ._outcome import INTERRUPTED, TERMINATED, with_outcome
 from ._screen import TEXTS
@@ -27,7 +28,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=TEXTS["exit_codes"],
 )
-for group, commands in ((app, (cluster, audit, info, convert, demo)), (bench, (run_bench, report_bench))):
+for group, commands in (
+    (app, (cluster, predict, explain, audit, info, convert, demo)),
+    (bench, (run_bench, report_bench)),
+):
     for command in commands:
         # The terminal breaks the lines of a paragraph, not the source.
         paragraphs = (inspect.getdoc(command) or "").split("\n\n")

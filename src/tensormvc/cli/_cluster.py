@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ._fit import choices, fit_summary, fit_with_progress
+from ._labels import FURTHER, check_labels, further_columns, write_labels
 from ._on_cluster import cluster_on_scheduler
 from ._options import Choice, Force, Json, Source, option
 from ._outcome import check_output, usage_error, working_on_data, writing_output
 from ._report import ORDERS, UNASKED_UP_TO, check_report, command_line, write_report
-from ._screen import collected_warnings, show, table
+from ._screen import collected_warnings, progress, show, table
 
 if TYPE_CHECKING:
     from ..datasets import Dataset
@@ -26,6 +25,7 @@ def cluster(
     source: Source,
     choice: Choice,
     output: Annotated[str | None, option("cluster", "--output", "-o", metavar="PATH")] = None,
+    save: Annotated[Path | None, option("cluster", "--save", metavar="MODEL")] = None,
     report: Annotated[Path | None, option("cluster", "--report", metavar="DIR")] = None,
     orders: Annotated[int | None, option("cluster", "--orders", min=0, metavar="N")] = None,
     column: Annotated[str, option("cluster", "--column", metavar="NAME")] = "cluster",
@@ -35,29 +35,41 @@ def cluster(
 ) -> None:
     """Cluster the samples of FILE and write one label per sample.
 
-    Without --method, --basis and --param nothing needs to be chosen, and the command prints what it chose and why.
-    Known classes in the file only serve to evaluate the result.
+    Without --method, --basis and --param nothing needs to be chosen, and the command prints what it chose and why. It
+    then also writes how confident it is of each label, and the runner-up: the cluster that would be next. Known classes
+    in the file only serve to evaluate the result.
 
-    Example: tensormvc cluster data.mat -k 7 -o labels.csv
+    Example: tensormvc cluster data.mat -k 7 -o labels.csv --save model.tmvc
     """
     if scheduler is not None:
-        if report is not None or orders is not None or source.labels or source.samples or source.on or source.join:
-            raise usage_error("--scheduler excludes --report, --orders, --labels, --samples, --on and --join")
+        reading = source.labels or source.samples or source.on or source.join
+        if report is not None or orders is not None or save is not None or reading:
+            raise usage_error("--scheduler excludes --save, --report, --orders, --labels, --samples, --on and --join")
         cluster_on_scheduler(scheduler, source, choice, output, column, force, as_json)
         return
+    from .. import MultiViewClustering
+
     estimator = choice.estimator()
-    target = _check_labels(source, output, column, as_json, force)
+    auto = isinstance(estimator, MultiViewClustering)
+    target = check_labels(source, output, column, FURTHER if auto else (), as_json, force)
     _check_report(report, orders, force)
+    if save is not None:
+        source.refuse_as_output(save)
+        check_output(save, force)
     data = source.load()
     start = time.perf_counter()
     with collected_warnings() as warnings:
-        fit_with_progress(estimator, data.views)
+        fit_with_progress(estimator, data.tables if auto else data.views)
     seconds = time.perf_counter() - start
-    _write_labels(target, source.file, data, estimator.labels_, column, force)
+    further = further_columns(estimator.membership_) if auto else {}
+    write_labels(target, source.file, data, estimator.labels_, column, further, force)
+    if save is not None:
+        _save(estimator, save)
     chosen = choices(estimator, data, choice)
     result = _result(source.file, data, estimator, chosen)
     result |= {"warnings": warnings, "seconds": round(seconds, 3), "output": target, "column": column}
-    result |= {"seed": choice.seed, "report": None}
+    result |= {"seed": choice.seed, "model": save, "report": None}
+    result |= {"samples": data.sample_ids, "labels": estimator.labels_, **further}
     if report is not None:
         if orders is None:
             orders = ORDERS if data.n_samples <= UNASKED_UP_TO else 0
@@ -65,30 +77,6 @@ def cluster(
             report, source.file, data, estimator, chosen=chosen, seconds=seconds, orders=orders, force=force
         )
     show(result, as_json, _lines(result), to_stderr=target is None)
-
-
-def _check_labels(source: Source, output: str | None, column: str, as_json: bool, force: bool) -> Path | None:
-    """Return where the labels go (None: standard output), or refuse it before anything is computed."""
-    from ..datasets import DataError
-    from ..datasets._save import check_labels_target
-
-    if output is None:
-        raise usage_error("pass -o labels.csv, the file for the labels, or -o - for standard output")
-    if output == "-" and as_json:
-        raise usage_error("--json and -o - would both write to standard output: pass a file for the labels")
-    with working_on_data(), writing_output(output):
-        try:
-            # Standard output takes what a device takes.
-            path = os.devnull if output == "-" else output
-            ending, _ = check_labels_target(path, source.file, column, overwrite=force)
-        except ValueError as error:
-            raise error if isinstance(error, DataError) else usage_error(str(error)) from error
-    if output == "-":
-        return None
-    if ending not in (".h5mu", ".h5ad"):
-        source.refuse_as_output(output)
-    check_output(output, force)
-    return Path(output)
 
 
 def _check_report(report: Path | None, orders: int | None, force: bool) -> None:
@@ -100,17 +88,11 @@ def _check_report(report: Path | None, orders: int | None, force: bool) -> None:
         check_report(report, force)
 
 
-def _write_labels(target: Path | None, file: Path, data: Dataset, labels: Any, column: str, force: bool) -> None:
-    import numpy as np
+def _save(estimator: Any, path: Path) -> None:
+    from .. import save
 
-    from ..datasets import _save as saving
-
-    with writing_output(target or "standard output"):
-        if target is None:
-            ids = data.sample_ids
-            saving.write_text(sys.stdout, np.arange(len(labels)) if ids is None else ids, labels, column)
-        else:
-            saving.save_labels(target, labels, data.sample_ids, column=column, source=file, overwrite=force)
+    with working_on_data(), writing_output(path), progress(f"saving {path.name}"):
+        save(estimator, path)
 
 
 def _result(file: Path, data: Dataset, estimator: Any, chosen: dict[str, Any]) -> dict[str, Any]:
@@ -120,6 +102,7 @@ def _result(file: Path, data: Dataset, estimator: Any, chosen: dict[str, Any]) -
     from ..methods import SILENT_PARAMETERS
     from ..report._cluster_sections import features_note
 
+    auto = estimator.report_ if isinstance(estimator, MultiViewClustering) else None
     return {
         "command": command_line(),
         "file": file,
@@ -130,7 +113,8 @@ def _result(file: Path, data: Dataset, estimator: Any, chosen: dict[str, Any]) -
         "parameters": {k: v for k, v in estimator.get_params().items() if k not in SILENT_PARAMETERS},
         "n_iter": getattr(estimator, "n_iter_", None),
         "converged": getattr(estimator, "converged_", None),
-        "auto": estimator.report_.to_dict() if isinstance(estimator, MultiViewClustering) else None,
+        "auto": None if auto is None else auto.to_dict(),
+        "certainty": None if auto is None else auto.certainty,
         "cluster_sizes": np.bincount(estimator.labels_),
         "metrics": None if data.y is None else metrics.clustering_report(data.y, estimator.labels_),
         "metrics_note": None if data.y is None else _METRICS_NOTE,
@@ -145,10 +129,14 @@ def _lines(result: dict[str, Any]) -> Iterable[Any]:
     rows = [(name, choice["value"], choice["reason"]) for name, choice in result["chosen"].items()]
     yield table(["", "chosen", "why"], rows, left=3)
     yield from fit_summary(result)
+    if result["auto"] is not None:
+        yield f"Certainty: {result['certainty']}"
+        if result["auto"]["n_single"] and len(result["views"]) > 1:
+            yield f"{result['auto']['n_single']:,} samples rest on one view"
     if result["metrics"] is not None:
         figures = ", ".join(f"{name} {value:.3f}" for name, value in result["metrics"].items())
         yield f"{figures} ({result['metrics_note']})"
     yield result["features_note"]
-    for title, name in (("Labels", "output"), ("Report", "report")):
+    for title, name in (("Labels", "output"), ("Model", "model"), ("Report", "report")):
         if result[name] is not None:
             yield f"{title}: {result[name]}"

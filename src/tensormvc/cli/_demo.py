@@ -111,7 +111,7 @@ def _report(folder: Path, data: Dataset, seed: int, force: bool) -> Path:
     choice = Choice(clusters=10, seed=seed)
     estimator = choice.estimator()
     start = time.perf_counter()
-    fit_with_progress(estimator, data.views)
+    fit_with_progress(estimator, data.tables)
     seconds, chosen = time.perf_counter() - start, choices(estimator, data, choice)
     return write_report(
         folder, "embedded digits", data, estimator, chosen=chosen, seconds=seconds, orders=ORDERS, force=force

@@ -68,8 +68,7 @@ def _choices_of_auto(report: Any, views: list[str], why: str) -> dict[str, dict[
     rows = [("method", "MultiViewClustering", consensus), ("clusters", str(report.n_clusters), number)]
     # The report lists the views in the order in which they were processed.
     for scaling in sorted(report.normalisations, key=lambda scaling: views.index(scaling.view)):
-        reason = f"{scaling.reason} (weight {report.view_weights[scaling.view]:.2f})"
-        rows.append((f"scaling of {scaling.view}", scaling.name, reason))
+        rows.append((f"scaling of {scaling.view}", scaling.name, report.about_view(scaling)))
     if report.n_landmarks < report.n_samples:
         reason = "only these samples are clustered; the others get the label of their nearest landmarks"
         rows.append(("landmarks", f"{report.n_landmarks:,}", reason))

@@ -29,6 +29,8 @@ else:
 
 # Parameters of the estimators that have an option of their own.
 _OWN_OPTIONS = {"n_clusters": "-k", "basis": "--basis", "random_state": "--seed"}
+# Parameters that only --method auto has.
+_OF_AUTO = {"normalisation", "view_weights", "time_budget"}
 
 
 def argument(group: str, name: str) -> Any:
@@ -102,12 +104,14 @@ class Choice:
     method: Annotated[Method | None, option("choice", "--method", "-m", case_sensitive=False)] = None
     basis: Annotated[BasisName | None, option("choice", "--basis", "-b", case_sensitive=False)] = None
     param: Annotated[list[str] | None, option("choice", "--param", "-p", metavar="NAME=VALUE")] = None
+    view_weights: Annotated[str | None, option("choice", "--view-weights", metavar="NAME=NUMBER,…")] = None
     seed: Seed = 0
 
     @property
     def used_method(self) -> Method:
         """The method asked for, or the default."""
-        return self.method or ("auto" if self.basis is None and not self.param else "estmc")
+        set_for_auto = all(name.partition("=")[0].strip() in _OF_AUTO for name in self.param or ())
+        return self.method or ("auto" if self.basis is None and set_for_auto else "estmc")
 
     def estimator(self) -> Any:
         """Return the estimator that the options describe."""
@@ -127,6 +131,10 @@ class Choice:
             estimator.set_params(basis=self.basis)
         for parameter in self.param or ():
             estimator.set_params(**_parsed(parameter, estimator))
+        if self.view_weights is not None:
+            if "view_weights" not in known:
+                raise usage_error(f"{type(estimator).__name__} has no weights of views: remove --view-weights")
+            estimator.set_params(view_weights=_weights(self.view_weights))
         _check_penalty(estimator)
         return estimator
 
@@ -148,6 +156,14 @@ def _parsed(parameter: str, estimator: Any) -> dict[str, Any]:
         return {name: ast.literal_eval(text)}
     except (ValueError, SyntaxError):
         return {name: text}
+
+
+def _weights(text: str) -> dict[str, float]:
+    """Return the weights in ``--view-weights``, by view."""
+    try:
+        return {(pair := part.rpartition("="))[0].strip(): float(pair[2]) for part in text.split(",")}
+    except ValueError:
+        raise usage_error(f"--view-weights {text}: expected NAME=NUMBER, separated by commas") from None
 
 
 def _check_penalty(estimator: Any) -> None:

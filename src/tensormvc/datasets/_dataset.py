@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..views import Join
+from ..views import Join, Table
 from ._errors import DataError
 
 Samples = Literal["rows", "columns"]
@@ -48,6 +48,8 @@ class Dataset:
         The ids of the samples, numbers or text, if the file has any.
     absent : dict of str to int
         How many samples a view lacks, for views that lack some of those that others have; their rows are NaN.
+    feature_names : dict of str to ndarray of str
+        Names of the features, for views that have some: columns of tables, and ``var_names``.
 
     Examples
     --------
@@ -61,11 +63,18 @@ class Dataset:
     y: NDArray[np.intp] | None
     sample_ids: NDArray[Any] | None
     absent: dict[str, int] = field(default_factory=dict)
+    feature_names: dict[str, NDArray[np.str_]] = field(default_factory=dict)
 
     @property
     def n_samples(self) -> int:
         """Number of samples."""
         return int(next(iter(self.views.values())).shape[0])
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """The views with the ids of samples and the names of features, as `MultiViewClustering` accepts them."""
+        index = np.arange(self.n_samples) if self.sample_ids is None else self.sample_ids
+        return {name: Table(view, index, self.feature_names.get(name)) for name, view in self.views.items()}
 
 
 def by_name(views: Sequence[Any], names: Sequence[str] | None = None) -> dict[str, Any]:

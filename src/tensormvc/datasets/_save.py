@@ -4,13 +4,13 @@ import csv
 import os
 import re
 import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 import scipy.io
 import scipy.sparse
-from numpy.typing import NDArray
 
 from .._files import StrPath, is_special, writing
 from ..backend.arrays import is_sparse
@@ -130,6 +130,7 @@ def save_labels(
     sample_ids: Any = None,
     *,
     column: str = "cluster",
+    further: Mapping[str, Sequence[Any]] | None = None,
     source: StrPath | None = None,
     overwrite: bool = False,
 ) -> None:
@@ -137,7 +138,7 @@ def save_labels(
 
     The ending of the path is the format: ``.csv``, ``.tsv`` or ``.parquet`` (columns ``sample`` and `column`), or
     ``.h5mu`` or ``.h5ad``: a copy of `source` with a categorical column in its ``obs``, in which samples that were not
-    clustered have no value. The file appears complete or not at all.
+    clustered, or have the label −1, have no value. The file appears complete or not at all.
 
     Parameters
     ----------
@@ -149,6 +150,9 @@ def save_labels(
         Ids of the samples; by default the row numbers, from 0.
     column : str, default="cluster"
         Name of the column.
+    further : mapping of str to sequence, optional
+        Further columns, such as the confidence: numbers, or clusters with None for no cluster. In ``obs`` their names
+        begin with `column` and an underscore.
     source : str or path-like, optional
         The ``.h5mu`` or ``.h5ad`` file that the samples come from.
     overwrite : bool, default=False
@@ -167,56 +171,83 @@ def save_labels(
     <BLANKLINE>
     """
     target = Path(path)
-    ending, obs = check_labels_target(target, source, column, overwrite=overwrite)
+    further = further or {}
+    _, obs = check_labels_target(target, source, column, further, overwrite=overwrite)
     values = np.asarray(labels)
     if values.ndim != 1 or values.dtype.kind not in "iu":
         raise ValueError(f"labels must be a vector of integers, got {values.dtype} of shape {values.shape}")
     ids = np.arange(len(values)) if sample_ids is None else np.asarray(sample_ids)
     if ids.shape != values.shape:
         raise ValueError(f"there are {len(values)} labels for {len(ids)} sample ids: pass one id per label")
+    if obs is None or source is None:
+        save_table(target, label_table(ids, values, column, further), overwrite=overwrite)
+        return
     with writing(target, overwrite=overwrite) as place:
-        if ending in _TEXT:
-            with open(place, "w", encoding="utf-8", newline="") as stream:
-                write_text(stream, ids, values, column, _TEXT[ending])
-        elif ending in PARQUET:
+        shutil.copyfile(source, place)
+        columns = {column: values.tolist()} | {f"{column}_{name}": list(own) for name, own in further.items()}
+        _put_columns(place, obs, ids.astype(str).tolist(), columns)
+
+
+def label_table(ids: Any, labels: Any, column: str, further: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return the columns of a table of labels."""
+    columns = {_IDS: ids, column: labels, **further}
+    return {name: np.asarray(own, dtype=object).tolist() for name, own in columns.items()}
+
+
+def save_table(path: StrPath, columns: Mapping[str, Sequence[Any]], *, overwrite: bool = False) -> None:
+    """Write columns to a .csv, .tsv or .parquet file, complete or not at all."""
+    ending = check_table_target(path)
+    with writing(Path(path), overwrite=overwrite) as place:
+        if ending in PARQUET:
             arrow, parquet = _parquet_writer()
-            columns = [arrow.array(ids.tolist()), arrow.array(values.tolist(), type=arrow.int64())]
-            parquet.write_table(arrow.table(columns, names=[_IDS, column]), place)
-        elif obs is not None and source is not None:
-            shutil.copyfile(source, place)
-            _put_column(place, obs, ids.astype(str), values, column)
+            parquet.write_table(arrow.table({name: arrow.array(values) for name, values in columns.items()}), place)
+        else:
+            with open(place, "w", encoding="utf-8", newline="") as stream:
+                write_text(stream, columns, _TEXT[ending])
+
+
+def check_table_target(path: StrPath) -> str:
+    """Return the ending of a path that a table can be written to; a device takes text."""
+    ending = ".csv" if is_special(path) else os.path.splitext(path)[1].lower()
+    if ending in PARQUET:
+        _parquet_writer()
+    elif ending not in _TEXT:
+        raise ValueError(f"{path}: the ending must be .csv, .tsv or .parquet")
+    return ending
 
 
 def check_labels_target(
-    path: StrPath, source: StrPath | None, column: str, *, overwrite: bool
+    path: StrPath, source: StrPath | None, column: str, further: Iterable[str] = (), *, overwrite: bool
 ) -> tuple[str, _Obs | None]:
     """Refuse a path or column that cannot be written; return the ending, and samples and columns of an ``obs``."""
     ending = ".csv" if is_special(path) else os.path.splitext(path)[1].lower()
     if ending in _ANNOTATED:
         if source is None or os.path.splitext(source)[1].lower() != ending:
             raise ValueError(f"{path}: needs a {ending} file to copy, but the samples do not come from one: use .csv")
-        return ending, _obs_of(source, column, overwrite)
+        return ending, _obs_of(source, [column, *(f"{column}_{name}" for name in further)], overwrite)
     if ending not in _TEXT and ending not in PARQUET:
         raise ValueError(f"{path}: labels can be written to .csv, .tsv, .parquet, .h5mu or .h5ad")
     if column == _IDS:
         raise ValueError(f"the column {_IDS!r} holds the sample ids: choose another name for the labels")
+    if column in further:
+        raise ValueError(f"the column {column!r} holds something else: choose another name for the labels")
     if ending in PARQUET:
         _parquet_writer()
     return ending, None
 
 
-def write_text(stream: TextIO, ids: NDArray[Any], labels: NDArray[Any], column: str, delimiter: str = ",") -> None:
-    """Write the table of labels as text."""
+def write_text(stream: TextIO, columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> None:
+    """Write columns as text; None is an empty field."""
     table = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
-    table.writerow([_IDS, column])
-    table.writerows(zip(ids.tolist(), labels.tolist(), strict=True))
+    table.writerow(columns)
+    table.writerows(zip(*columns.values(), strict=True))
 
 
 def _parquet_writer() -> tuple[Any, Any]:
     return require("pyarrow", "writing Parquet files"), require("pyarrow.parquet", "writing Parquet files")
 
 
-def _obs_of(source: StrPath, column: str, overwrite: bool) -> _Obs:
+def _obs_of(source: StrPath, wanted: list[str], overwrite: bool) -> _Obs:
     """Return the names of the samples and of the columns in the table ``obs`` of an AnnData or MuData file."""
     with reading(source), HDF5Reader(os.fspath(source)) as reader:
         obs: Any = reader.children(reader.file).get("obs")
@@ -224,30 +255,40 @@ def _obs_of(source: StrPath, column: str, overwrite: bool) -> _Obs:
         names = reader.text(index).astype(str).tolist()
         columns = words(reader.attribute(obs, "column-order"))
         key, taken = index.name.rpartition("/")[2], set(obs)
-    if "/" in column or column in ("", key):
-        raise ValueError(f"{column!r} cannot be the name of a column of obs: choose another")
-    if column in taken and not overwrite:
-        raise FileExistsError(f"{source} already has a column {column!r} in obs: choose another name, or overwrite it")
+    for column in wanted:
+        if "/" in column or column in ("", key):
+            raise ValueError(f"{column!r} cannot be the name of a column of obs: choose another")
+        if column in taken and not overwrite:
+            raise FileExistsError(
+                f"{source} already has a column {column!r} in obs: choose another name, or overwrite it"
+            )
     return names, columns
 
 
-def _put_column(place: Path, obs: _Obs, ids: NDArray[Any], labels: NDArray[Any], column: str) -> None:
-    """Add a categorical column to the table ``obs``, encoded as AnnData does."""
+def _put_columns(place: Path, obs: _Obs, ids: list[str], columns: Mapping[str, list[Any]]) -> None:
+    """Add columns to the table ``obs``, encoded as AnnData does: categories for clusters, else numbers."""
     h5py = require("h5py", "writing .h5mu and .h5ad files")
-    names, columns = obs
-    label_of = dict(zip(ids.tolist(), labels.tolist(), strict=True))
-    codes = np.array([label_of.get(name, -1) for name in names], dtype=np.int32)
-    categories = np.arange(int(labels.max()) + 1).astype(str).astype(object)
+    names, order = obs
     text = h5py.string_dtype()
     encoding = {"encoding-version": "0.2.0", "encoding-type": "array"}
+    row_of = {name: row for row, name in enumerate(ids)}
+    rows = [row_of.get(name) for name in names]
     with h5py.File(place, "r+") as file:
         table = file["obs"]
-        if column in table:
-            del table[column]
-        group = table.create_group(column)
-        group.attrs.update(encoding | {"encoding-type": "categorical", "ordered": False})
-        group.create_dataset("codes", data=codes).attrs.update(encoding)
-        stored = group.create_dataset("categories", data=categories, dtype=text)
-        stored.attrs.update(encoding | {"encoding-type": "string-array"})
-        columns = [name for name in columns if name != column] + [column]
-        table.attrs["column-order"] = np.array(columns, dtype=text)
+        for column, own in columns.items():
+            if column in table:
+                del table[column]
+            values = [None if row is None else own[row] for row in rows]
+            if any(isinstance(value, float) for value in values):
+                numbers = np.array([np.nan if value is None else value for value in values])
+                table.create_dataset(column, data=numbers).attrs.update(encoding)
+                continue
+            codes = np.array([-1 if value is None else value for value in values], dtype=np.int32)
+            categories = np.arange(codes.max(initial=-1) + 1).astype(str).astype(object)
+            group = table.create_group(column)
+            group.attrs.update(encoding | {"encoding-type": "categorical", "ordered": False})
+            group.create_dataset("codes", data=codes).attrs.update(encoding)
+            stored = group.create_dataset("categories", data=categories, dtype=text)
+            stored.attrs.update(encoding | {"encoding-type": "string-array"})
+        kept = [name for name in order if name not in columns]
+        table.attrs["column-order"] = np.array([*kept, *columns], dtype=text)

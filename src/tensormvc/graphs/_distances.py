@@ -107,11 +107,12 @@ class DistanceBlocks:
 def _squared_lengths(parts: list[Any]) -> Array:
     size = piece_size(max(part.shape[1] for part in parts), is_tensor(parts[0]))
     all_rows = slice(0, parts[0].shape[0])
-    squares = [sum(_row_squares(part[rows]) for part in parts) for rows in pieces(all_rows, size)]
+    squares = [sum(row_squares(part[rows]) for part in parts) for rows in pieces(all_rows, size)]
     return squares[0] if len(squares) == 1 else namespace(squares[0]).concat(squares)
 
 
-def _row_squares(rows: Any) -> Array:
+def row_squares(rows: Any) -> Array:
+    """Return the squared lengths of samples, dense or CSR."""
     rows = in_double(rows)
     return np.asarray(rows.multiply(rows).sum(axis=1)).ravel() if is_sparse(rows) else sum_of_squares(rows)
 

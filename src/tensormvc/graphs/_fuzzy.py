@@ -70,9 +70,13 @@ class Neighbours:
         starts = np.concatenate([[0], np.cumsum(self._sums(kept))]).astype(np.intp)
         return replace(self, starts=starts, indices=self.indices[kept], squares=self.squares[kept])
 
-    def _sums(self, values: NDArray[Any]) -> NDArray[np.float64]:
+    def _sums(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the sum over the neighbours of every sample, 0 for one without neighbours."""
-        return np.asarray(self.graph(values.astype(np.float64)) @ np.ones(self.n_candidates))
+        some = np.diff(self.starts) > 0
+        sums = np.zeros(len(some), dtype=np.result_type(values, np.intp))
+        if len(values):
+            sums[some] = np.add.reduceat(values, self.starts[:-1][some], dtype=sums.dtype)
+        return sums
 
     def graph(self, weights: NDArray[np.float64] | None = None) -> sp.csr_array:
         """Return the directed graph from each sample to its neighbours, with weight 1 by default."""

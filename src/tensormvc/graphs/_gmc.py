@@ -1,12 +1,12 @@
 """GMC: a consensus graph of all views with as many connected components as clusters.
 
 Row i of every matrix here is non-zero only on the nearest neighbours of sample i in some view, so that all of them are
-sparse with at most (neighbours × views) entries per row, and share one sparsity pattern.
+sparse with few entries per row, and share one sparsity pattern: the k nearest neighbours and the (k+1)-th in all views.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -80,12 +80,6 @@ class _Neighbourhood:
 
     gaps: sp.csr_array  # d_{i,k+1} − d_ij at the neighbours j of i
     mean_at_boundary: sp.csr_array  # row i averages over the samples that tie with the (k+1)-th
-    slots: NDArray[np.intp] = field(init=False)  # where the neighbours are among the entries of the common pattern
-
-    def __post_init__(self) -> None:
-        self.gaps.sort_indices()
-        self.rows = _row_of_entries(self.gaps)
-        self.gap_sums = _row_sums(self.rows, self.gaps.data, self.gaps.shape[0])
 
     @classmethod
     def of_view(cls, part: Any, k: int) -> _Neighbourhood:
@@ -112,21 +106,23 @@ class _Neighbourhood:
         )
 
     def locate_in(self, pattern: sp.csr_array) -> None:
-        """Find the neighbours among the entries of a sparsity pattern that contains them."""
-        n = pattern.shape[0]
-        # The entries of both matrices are sorted by row and column.
-        entries = _row_of_entries(pattern) * n + pattern.indices
+        """Find neighbours and boundary among the entries of a sparsity pattern that contains them."""
+        n, entries = pattern.shape[0], _row_of_entries(pattern) * pattern.shape[0] + pattern.indices
+        self.rows, self.boundary_rows = _row_of_entries(self.gaps), _row_of_entries(self.mean_at_boundary)
+        self.gap_sums = _row_sums(self.rows, self.gaps.data)
+        # The entries of all matrices are sorted by row and column.
         self.slots = np.searchsorted(entries, self.rows * n + self.gaps.indices)
+        self.boundary_slots = np.searchsorted(entries, self.boundary_rows * n + self.mean_at_boundary.indices)
 
-    def affinity(self, consensus: sp.csr_array, weight: float) -> NDArray[np.float64]:
-        """Return the entries of S_v, on the pattern of the consensus U.
+    def affinity(self, u: NDArray[np.float64], weight: float) -> NDArray[np.float64]:
+        """Return the entries of S_v on the common pattern, from those of the consensus U.
 
         s_ij = max(0, (d_{i,k+1} − d_ij + 2w(u_ij − u_{i,k+1})) / Σ_j (d_{i,k+1} − d_ij + 2w(u_ij − u_{i,k+1}))).
         """
-        at_boundary = np.asarray(self.mean_at_boundary.multiply(consensus).sum(axis=1)).ravel()
-        lift = consensus.data[self.slots] - at_boundary[self.rows]
-        totals = self.gap_sums + 2 * weight * _row_sums(self.rows, lift, len(at_boundary))
-        affinity = np.zeros(len(consensus.data))
+        at_boundary = _row_sums(self.boundary_rows, self.mean_at_boundary.data * u[self.boundary_slots])
+        lift = u[self.slots] - at_boundary[self.rows]
+        totals = self.gap_sums + 2 * weight * _row_sums(self.rows, lift)
+        affinity = np.zeros(len(u))
         affinity[self.slots] = np.maximum((self.gaps.data + 2 * weight * lift) / (totals[self.rows] + _EPS), 0)
         return affinity
 
@@ -136,8 +132,9 @@ def _row_of_entries(matrix: sp.csr_array) -> NDArray[np.intp]:
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 
-def _row_sums(rows: NDArray[np.intp], values: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    return np.asarray(np.bincount(rows, weights=values, minlength=n), dtype=np.float64)
+def _row_sums(rows: NDArray[np.intp], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sums of the entries of all rows, none of which is empty."""
+    return np.asarray(np.bincount(rows, weights=values), dtype=np.float64)
 
 
 def gmc(parts: list[Any], n_clusters: int, *, n_neighbors: int = 15, max_iter: int = 20, lam: float = 1.0) -> GMCResult:
@@ -178,27 +175,25 @@ def gmc(parts: list[Any], n_clusters: int, *, n_neighbors: int = 15, max_iter: i
     if isinstance(n_clusters, bool) or not isinstance(n_clusters, int | np.integer) or not 1 <= n_clusters < n:
         raise ValueError(f"n_clusters must be between 1 and {n - 1}, one less than the samples, got {n_clusters!r}")
     neighbourhoods = [_Neighbourhood.of_view(part, n_neighbors) for part in parts]
-    pattern = sum((neighbourhood.gaps for neighbourhood in neighbourhoods), sp.csr_array((n, n)))
-    pattern.sort_indices()
+    pattern = sp.csr_array(sum(neighbourhood.gaps + neighbourhood.mean_at_boundary for neighbourhood in neighbourhoods))
     for neighbourhood in neighbourhoods:
         neighbourhood.locate_in(pattern)
     rows = _row_of_entries(pattern)
 
     # Start: S_v from the distances alone, U their mean with rows that sum to 1, F of U.
-    u = _with_entries(pattern, np.zeros(len(rows)))
-    s = [neighbourhood.affinity(u, 0.0) for neighbourhood in neighbourhoods]
+    s = [neighbourhood.affinity(np.zeros(len(rows)), 0.0) for neighbourhood in neighbourhoods]
     mean = np.sum(s, axis=0) / m
-    u = _with_entries(pattern, mean / np.maximum(_row_sums(rows, mean, n), _EPS)[rows])
+    u = mean / np.maximum(_row_sums(rows, mean), _EPS)[rows]
     w = np.full(m, 1 / m)
-    values, f_distances = _spectrum(u, n_clusters)
+    values, f_distances = _spectrum(_with_entries(pattern, u), n_clusters)
     weights, lams, eigenvalues, converged = [], [], [values], False
 
     for _ in range(max_iter):
         s = [neighbourhood.affinity(u, w_v) for neighbourhood, w_v in zip(neighbourhoods, w, strict=True)]
-        w = np.array([1 / (2 * max(np.linalg.norm(u.data - s_v), _EPS)) for s_v in s])
+        w = np.array([1 / (2 * max(np.linalg.norm(u - s_v), _EPS)) for s_v in s])
         target = sum(s_v - lam / (2 * m * w_v) * f_distances for s_v, w_v in zip(s, w, strict=True)) / m
-        u = _with_entries(pattern, _project_rows(target, np.any([s_v > 0 for s_v in s], axis=0), pattern.indptr))
-        values, new_f_distances = _spectrum(u, n_clusters)
+        u = _project_rows(target, np.any([s_v > 0 for s_v in s], axis=0), pattern.indptr)
+        values, new_f_distances = _spectrum(_with_entries(pattern, u), n_clusters)
         weights.append(w)
         lams.append(lam)
         eigenvalues.append(values)
@@ -211,7 +206,7 @@ def gmc(parts: list[Any], n_clusters: int, *, n_neighbors: int = 15, max_iter: i
             converged = True
             break
 
-    for matrix in (graphs := [u, *(_with_entries(pattern, s_v) for s_v in s)]):
+    for matrix in (graphs := [_with_entries(pattern, entries) for entries in (u, *s)]):
         matrix.eliminate_zeros()
     return GMCResult(
         affinity=graphs[0],

@@ -59,10 +59,8 @@ class GMC(MultiViewClusterer):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_clusters": COUNT,
+        **MultiViewClusterer._parameter_constraints,
         "n_neighbors": COUNT,
-        "view_sizes": ["array-like", None],
-        "max_iter": COUNT,
     }
 
     n_clusters: int = 8

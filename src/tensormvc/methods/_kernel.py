@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from ..backend.arrays import Array, contiguous, in_double, is_single, is_sparse, namespace
+from ..backend.arrays import Array, contiguous, in_double, is_single, namespace
 from ..backend.linalg import cholesky, inner, solve_lower, sum_of_squares
 from ..bases._anchor import view_anchors
-from ..graphs._distances import TIE_ABSOLUTE, DistanceBlocks
+from ..graphs._distances import TIE_ABSOLUTE, DistanceBlocks, row_squares
 from ..rows import RowArrays, Rows, row_work
 from ..views import Views
 
@@ -88,9 +88,7 @@ def fit_kernels(views: Views, depth: int) -> list[Kernel]:
 
 @row_work(reads="views")
 def _longest(rows: KernelRows) -> list[float]:
-    parts = [in_double(view) for view in rows.views]
-    squares = [part.multiply(part).sum(axis=1) if is_sparse(part) else sum_of_squares(part) for part in parts]
-    return [float(some.max()) for some in squares]
+    return [float(row_squares(view).max()) for view in rows.views]
 
 
 @row_work(reads="views")

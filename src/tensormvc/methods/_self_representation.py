@@ -202,9 +202,7 @@ class SelfRepresentation:
     def affinity(self) -> Array:
         """Return Σ_v |Z_v| + |Z_v|ᵀ."""
         self._end_prelude()
-        total: Any = 0.0
-        for v in range(self.rows.z.shape[1]):
-            total = total + abs(self.coordinates.back(self.rows.z[:, v]))
+        total: Any = sum(abs(self.coordinates.back(self.rows.z[:, v])) for v in range(len(self.roots)))
         return total + total.T
 
 

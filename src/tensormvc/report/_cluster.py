@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _auto_sections as auto_sections
 from . import _cluster_sections as sections
-from ._page import facts, page, write_page
+from ._page import Html, facts, join, page, write_page
 from ._view_agreement import agreement
 
 if TYPE_CHECKING:
@@ -129,23 +131,27 @@ def write_cluster_report(directory: str | Path, run: ClusterRun, *, force: bool 
 def _document(run: ClusterRun) -> str:
     views = list(run.views.values()) if isinstance(run.views, Mapping) else list(run.views)
     found = agreement(views, np.asarray(run.labels))
-    with_agreement = (sections.clusters, sections.pictures, sections.view_agreement)
-    parts = [sections.how(run), sections.data(run, views), *(section(run, found) for section in with_agreement)]
-    parts += [sections.convergence(run), sections.order(run)]
+    auto = sections.auto_report(run)
+    parts = [sections.how(run), sections.data(run, views), sections.clusters(run, found), sections.pictures(run, found)]
+    if auto is not None:
+        parts += [auto_sections.features(run), auto_sections.granularity(run)]
+    parts += [sections.view_agreement(run, found), sections.convergence(run), sections.order(run)]
     if run.y is not None:
         parts.append(sections.measures(run))
     head = {
         "Samples": f"{run.description.n_samples:,}",
         "Views": f"{len(views):,}",
         "Clusters": f"{len(np.unique(run.labels)):,}",
-        "Method": type(run.estimator).__name__,
+        # A long name may break between its words.
+        "Method": Html(re.sub(r"(?<=[a-z])(?=[A-Z])", "<wbr />", type(run.estimator).__name__)),
         "Time": _duration(run.seconds),
         "Row order": "not audited" if run.audit is None else _AUDITED[run.audit.order_dependent],
     }
     title = f"Clusters of {PurePath(run.file_name).name}"
     lead = "The clusters, how they were found, and how far to trust them."
     foot = f"Written by tensormvc {run.versions.get('tensormvc', '')}".strip()
-    return page(title, lead, facts(head.items()), parts, foot)
+    top = [facts(head.items())] if auto is None else [auto_sections.certainty(auto), facts(head.items())]
+    return page(title, lead, join(top), parts, foot)
 
 
 def _duration(seconds: float) -> str:

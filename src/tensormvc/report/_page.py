@@ -34,9 +34,14 @@ class Html(str):
     __slots__ = ()
 
 
+def clean(text: str) -> str:
+    """Return a text without characters that HTML and XML forbid, or that reverse the writing direction."""
+    return _FORBIDDEN.sub("\ufffd", text)
+
+
 def escape(value: Any) -> Html:
     """Return a value as HTML: its text, escaped, unless it is HTML already."""
-    return value if isinstance(value, Html) else Html(html.escape(_FORBIDDEN.sub("\ufffd", str(value))))
+    return value if isinstance(value, Html) else Html(html.escape(clean(str(value))))
 
 
 def join(parts: Iterable[Any]) -> Html:
@@ -123,9 +128,9 @@ def figure(picture: Html, caption: Any) -> Html:
     return element("figure", picture, element("figcaption", caption))
 
 
-def side_by_side(*parts: Html) -> Html:
-    """Return parts side by side, where there is room."""
-    return element("div", *parts, class_="side-by-side")
+def side_by_side(*parts: Html, small: bool = False) -> Html:
+    """Return parts side by side, where there is room; more of them in a row if they are small."""
+    return element("div", *parts, class_="side-by-side small" if small else "side-by-side")
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from ._collect import any_dask, check_lengths, collect, view_sizes_of
 from ._dask import distributed_views
 from ._join import Join, join_ids, take_rows
 from ._order import mix, row_hashes
-from ._tables import Categories, encode_table
+from ._tables import Categories, Table, encode_table
 from ._views import Views, as_float64, as_views, probes_of
 
 __all__ = [
     "Categories",
     "Join",
+    "Table",
     "Views",
     "any_dask",
     "as_float64",

@@ -20,19 +20,20 @@ def read_h5mu(reader: HDF5Reader, request: Request) -> Dataset:
     modalities = reader.children(root["mod"])
     order = [name for name in words(reader.attribute(root["mod"], "mod-order")) if name in modalities]
     names = _selected(request, order or list(modalities), modalities)
-    matrices, ids = [], []
+    matrices, ids, features = [], [], []
     for name in names:
         parts = reader.children(modalities[name])
         refuse_if("X" not in parts, f"modality {name!r} has no X; {_outline(parts)}")
         matrices.append(_matrix(reader, parts["X"], name))
         ids.append(_index(reader, parts.get("obs"), name, matrices[-1].shape[0]))
+        features.append(_var_names(reader, parts.get("var"), name))
     refuse_if(not matrices, "the file has no modalities")
     common, rows = align([f"modality {name!r}" for name in names], ids, request.join)
     matrices = [take_rows(view, picked) for view, picked in zip(matrices, rows, strict=True)]
     common = common.astype(str)
     tables = [root.get("obs"), *(reader.children(modalities[name]).get("obs") for name in names)]
     y = _labels(reader, tables, common, request.labels)
-    return Dataset(by_name(matrices, names), y, common, absent_rows(names, rows))
+    return Dataset(by_name(matrices, names), y, common, absent_rows(names, rows), _named(names, matrices, features))
 
 
 def read_h5ad(reader: HDF5Reader, request: Request) -> Dataset:
@@ -46,7 +47,14 @@ def read_h5ad(reader: HDF5Reader, request: Request) -> Dataset:
     ids = _index(reader, root.get("obs"), "obs").astype(str)
     for name, view in zip(names, matrices, strict=True):
         refuse_if(view.shape[0] != len(ids), f"{name!r} has {view.shape[0]} rows for {len(ids)} samples")
-    return Dataset(by_name(matrices, names), _labels(reader, [root.get("obs")], ids, request.labels), ids)
+    features = [
+        _var_names(reader, root.get("var"), name)
+        if name == "X"
+        else np.array(words(reader.attribute(everything[name], "column-order")), dtype=str)
+        for name in names
+    ]
+    y = _labels(reader, [root.get("obs")], ids, request.labels)
+    return Dataset(by_name(matrices, names), y, ids, feature_names=_named(names, matrices, features))
 
 
 def _selected(request: Request, default: list[str], available: dict[str, Any]) -> list[str]:
@@ -81,6 +89,20 @@ def _matrix(reader: HDF5Reader, part: Any, name: str) -> Any:
     if columns and all(reader.is_dataset(column) and column.dtype.kind in "biuf" for column in columns):
         return np.column_stack([reader.read(column) for column in columns])
     raise DataError(f"{name!r} is not a numeric matrix but a group of {', '.join(parts)}")
+
+
+def _var_names(reader: HDF5Reader, var: Any, name: str) -> np.ndarray:
+    """Return the names in a table ``var``, none if it is damaged: features need no names."""
+    try:
+        return reader.text(index_column(reader, var, name)).astype(str)
+    except DataError:
+        return np.array([], dtype=str)
+
+
+def _named(names: list[str], matrices: list[Any], features: list[np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the names of the features by view, of those views that have one name per feature."""
+    triples = zip(names, matrices, features, strict=True)
+    return {name: own for name, matrix, own in triples if len(own) == matrix.shape[1]}
 
 
 def index_column(reader: HDF5Reader, obs: Any, name: str) -> Any:

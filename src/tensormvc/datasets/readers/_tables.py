@@ -48,15 +48,17 @@ def read_tables(path: str, request: Request) -> Dataset:
     if wanted and not any(table.label_column(wanted) for table in tables):
         raise LayoutError(f"labels={wanted!r} is neither a file nor a column; {_outline(tables)}")
     matrices: list[Any] = []
+    features: dict[str, np.ndarray] = {}
     for table, picked in zip(tables[: len(view_names)], rows, strict=False):
         with reading(table.path):
             # Columns that look like labels are not features, whether they are wanted or not.
             without = {table.label_column(), table.label_column(wanted)}
             matrices.append(take_rows(table.features(without), picked))
+            features[table.path.stem] = table.feature_names(without)
     # Files of labels come before columns of labels.
     pairs = sorted(zip(tables, rows, strict=True), key=lambda pair: pair[0].path.stem not in label_files)
     absent = absent_rows(view_names, rows[: len(view_names)])
-    return Dataset(by_name(matrices, view_names), _labels(pairs, wanted), ids, absent)
+    return Dataset(by_name(matrices, view_names), _labels(pairs, wanted), ids, absent, features)
 
 
 def _files(path: str) -> list[Path]:
@@ -211,14 +213,24 @@ class Table:
 
     def features(self, without: set[str | None]) -> Any:
         """Return the columns that are neither ids nor in `without`, as an array or, from Parquet, a row source."""
-        names = tuple(name for name in self.schema.names if name != self.id_column and name not in without)
-        refuse_if(not names, "it has no columns of numbers")
+        names = self._feature_columns(without)
         types, widths = zip(*(self._number_type(name) for name in names), strict=True)
         dtype = np.result_type(*types)
         if self.table is None:
             return ParquetRows(str(self.path), names, widths, self.n_rows, dtype)
         self.budget.take(self.n_rows * len(names) * dtype.itemsize, "the table")
         return np.concatenate([batch_values(batch, names, dtype) for batch in self.table.to_batches()])
+
+    def feature_names(self, without: set[str | None]) -> np.ndarray:
+        """Return the names of these features: the columns, numbered where a column holds lists."""
+        widths = {name: self._number_type(name)[1] for name in self._feature_columns(without)}
+        numbered = ([name] if width == 1 else [f"{name}[{i}]" for i in range(width)] for name, width in widths.items())
+        return np.array([name for names in numbered for name in names])
+
+    def _feature_columns(self, without: set[str | None]) -> tuple[str, ...]:
+        names = tuple(name for name in self.schema.names if name != self.id_column and name not in without)
+        refuse_if(not names, "it has no columns of numbers")
+        return names
 
     def _is_number(self, kind: Any) -> bool:
         return bool(self.arrow.types.is_integer(kind) or self.arrow.types.is_floating(kind))

@@ -1,0 +1,280 @@
+"""What the front door loses where data are missing, where new samples go, and what its confidence is worth.
+
+    python benchmarks/front_door.py missing gaps blocks new confidence --results front_door.jsonl
+    python benchmarks/front_door.py --results front_door.jsonl --table      # what is there so far, as Markdown
+
+Every fit is one line of the results file, and a file that exists is continued. Labels only measure the results. The
+benchmark files are found in the folder that TENSORMVC_SHARED names, else in ../shared; of larger ones a random 600
+samples are used, so that the study takes an hour on two cores.
+"""
+
+import argparse
+import json
+import os
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.cluster import KMeans
+from sklearn.impute import KNNImputer
+from sklearn.metrics import roc_auc_score, silhouette_samples
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler, normalize
+
+import tensormvc as tm
+
+MOST_SAMPLES = 600
+SETS = ["MSRCv1", "NGs", "BBCSport", "100leaves", "Handwritten", "3Sources", "ORL_4views", "BBC4"]
+SETS += ["Caltech101-20_recomputed", "Scene-15"]
+NUMERIC = ["MSRCv1", "100leaves", "Handwritten", "ORL_4views", "Scene-15", "LandUse-21"]
+OTHERS = ["Dermatology", "PIE_face_10", "WebKB", "LandUse-21", "BDGP", "Wikipedia"]
+DRAWS, OTHER_DRAWS = 5, 2
+
+
+def folder():
+    return Path(os.environ.get("TENSORMVC_SHARED", Path(__file__).parents[2] / "shared")) / "data"
+
+
+def load(name):
+    views, classes = tm.datasets.load_views(folder() / f"{name}.mat")
+    views, classes, _ = tm.datasets.shuffle_samples(views, classes, random_state=0)
+    views = [np.asarray(view.toarray() if hasattr(view, "toarray") else view, dtype=float) for view in views]
+    classes = np.unique(classes, return_inverse=True)[1]
+    return [view[:MOST_SAMPLES] for view in views], classes[:MOST_SAMPLES]
+
+
+def fit(views, n_clusters):
+    return tm.MultiViewClustering(n_clusters, random_state=0, time_budget=3600).fit(views)
+
+
+def accuracy(classes, labels):
+    return round(100 * tm.metrics.clustering_accuracy(classes, labels), 2)
+
+
+def without_pairs(views, rate, seed):
+    """Remove a share of all sample–view pairs; every sample keeps one view."""
+    rng = np.random.default_rng(seed)
+    n, m = len(views[0]), len(views)
+    lots = rng.random((n, m))
+    lots[np.arange(n), rng.integers(m, size=n)] = 2
+    lost = lots < np.sort(lots.ravel())[int(rate * n * m)]
+    return [np.where(lost[:, [v]], np.nan, view) for v, view in enumerate(views)]
+
+
+def without_block(views, seed):
+    """Remove one view of a third of the samples."""
+    rng = np.random.default_rng(seed)
+    v, rows = rng.integers(len(views)), rng.permutation(len(views[0]))[: len(views[0]) // 3]
+    views = [view.copy() for view in views]
+    views[v][rows] = np.nan
+    return views
+
+
+def without_cells(views, rate, seed):
+    rng = np.random.default_rng(seed)
+    return [np.where(rng.random(view.shape) < rate, np.nan, view) for view in views]
+
+
+def mean_imputed(views):
+    return [np.where(np.isnan(view), np.nan_to_num(np.nanmean(view, axis=0)), view) for view in views]
+
+
+def neighbour_imputed(views):
+    """scikit-learn's nearest-neighbour imputation of the standardised, concatenated views."""
+    widths = np.cumsum([view.shape[1] for view in views])[:-1]
+    scaled = StandardScaler().fit(np.hstack(views))
+    completed = KNNImputer(n_neighbors=10, keep_empty_features=True).fit_transform(scaled.transform(np.hstack(views)))
+    return np.split(scaled.inverse_transform(completed), widths, axis=1)
+
+
+def complete_cases(views, n_clusters):
+    """Cluster the samples without a gap, and place the others; chance where there are too few of them."""
+    whole = ~np.any([np.isnan(view).any(axis=1) for view in views], axis=0)
+    if whole.sum() < 3 * n_clusters:
+        return np.zeros(len(whole), dtype=int)
+    return fit([view[whole] for view in views], n_clusters).predict(views)
+
+
+def rates_of(n_views):
+    return [0.1, 0.3] + [0.5] * (n_views > 2) + [0.7] * (n_views > 3)
+
+
+def fitted_labels(views, n_clusters, imputer=None):
+    return fit(views if imputer is None else imputer(views), n_clusters).labels_
+
+
+def incomplete(views, n_clusters, imputer, draw):
+    """Yield the front door, and for the first draws what else can be done."""
+    yield "front door", partial(fitted_labels, views, n_clusters)
+    if draw < OTHER_DRAWS:
+        yield "mean imputation", partial(fitted_labels, views, n_clusters, mean_imputed)
+        yield "neighbour imputation", partial(fitted_labels, views, n_clusters, imputer)
+        yield "complete cases", partial(complete_cases, views, n_clusters)
+
+
+def missing(run):
+    for draw in range(DRAWS):
+        for name in SETS:
+            views, classes = load(name)
+            k = len(np.unique(classes))
+            if draw == 0:
+                run(("missing", name, 0.0, draw, "front door"), classes, partial(fitted_labels, views, k))
+            for rate in rates_of(len(views)):
+                for method, labels in incomplete(without_pairs(views, rate, draw), k, tm.impute_views, draw):
+                    run(("missing", name, rate, draw, method), classes, labels)
+
+
+def blocks(run):
+    for draw in range(DRAWS):
+        for name in SETS:
+            views, classes = load(name)
+            k = len(np.unique(classes))
+            for method, labels in incomplete(without_block(views, draw), k, tm.impute_views, draw):
+                run(("blocks", name, 0.0, draw, method), classes, labels)
+
+
+def gaps(run):
+    for draw in range(2):
+        for name in NUMERIC:
+            views, classes = load(name)
+            for rate in (0.05, 0.2, 0.5):
+                k = len(np.unique(classes))
+                for method, labels in incomplete(without_cells(views, rate, draw), k, neighbour_imputed, draw):
+                    if method != "complete cases":  # there are none
+                        run(("gaps", name, rate, draw, method), classes, labels)
+
+
+def new(run):
+    """Fit half of the samples, predict the other half: from all views, from one, from two."""
+    for draw in range(DRAWS):
+        for name in SETS + OTHERS:
+            key = ("new", name, 0.0, draw, "")
+            if run.knows(key):
+                continue
+            views, classes = load(name)
+            order = np.random.default_rng(draw).permutation(len(classes))
+            one, two = order[: len(order) // 2], order[len(order) // 2 :]
+            model = fit([view[one] for view in views], len(np.unique(classes)))
+            run.keep(key, placed(model, views, classes, one, two))
+
+
+def placed(model, views, classes, fitted, others):
+    """Accuracy of samples under the matching of clusters to classes that is best for the fitted ones."""
+    match = matching(classes[fitted], model.labels_)
+    result = {"fitted": 100 * np.mean(match[model.labels_] == classes[fitted])}
+    scaled = [normalize(StandardScaler().fit_transform(view)) for view in views]
+    for count in sorted({1, min(2, len(views)), len(views)}):
+        used = list(range(count))
+        own = [view[others] if v in used else None for v, view in enumerate(views)]
+        result[f"{count} views"] = 100 * np.mean(match[model.predict(own)] == classes[others])
+        together = np.hstack([scaled[v] for v in used])
+        neighbours = KNeighborsClassifier(10).fit(together[fitted], model.labels_)
+        result[f"{count} views, kNN"] = 100 * np.mean(match[neighbours.predict(together[others])] == classes[others])
+    result["all views"], result["all views, kNN"] = result[f"{len(views)} views"], result[f"{len(views)} views, kNN"]
+    return {key: round(value, 2) for key, value in result.items()}
+
+
+def matching(classes, labels):
+    counts = np.zeros((labels.max() + 1, classes.max() + 1))
+    np.add.at(counts, (labels, classes), 1)
+    rows, columns = linear_sum_assignment(-counts)
+    match = np.full(len(counts), -1)
+    match[rows] = columns
+    return match
+
+
+def confidence(run):
+    """Area under the curve for "wrongly placed" of low confidence, beside silhouettes and distances to centres."""
+    for name in SETS + OTHERS:
+        views, classes = load(name)
+        key = ("confidence", name, 0.0, 0, "")
+        if run.knows(key):
+            continue
+        model = fit(views, len(np.unique(classes)))
+        wrong = matching(classes, model.labels_)[model.labels_] != classes
+        together = np.hstack([normalize(StandardScaler().fit_transform(view)) for view in views])
+        centres = np.array([together[model.labels_ == c].mean(axis=0) for c in range(model.n_clusters_)])
+        distances = np.sort(KMeans(len(centres), init=centres, n_init=1, max_iter=1).fit(together).transform(together))
+        scores = {
+            "confidence": model.confidence_,
+            "silhouette": silhouette_samples(together, model.labels_),
+            "second centre": distances[:, 1] - distances[:, 0],
+        }
+        deciles = np.quantile(model.confidence_, np.linspace(0, 1, 11))
+        groups = np.clip(np.searchsorted(deciles, model.confidence_, side="right") - 1, 0, 9)
+        right = [float(np.mean(~wrong[groups == g])) if np.any(groups == g) else None for g in range(10)]
+        result = {what: round(float(roc_auc_score(wrong, -score)), 3) for what, score in scores.items()}
+        run.keep(key, {**result, "right_by_decile": right})
+
+
+class Runner:
+    """Runs what is not in the results file yet, and adds it there."""
+
+    def __init__(self, path):
+        self.path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self.results = {tuple(record["key"]): record["result"] for record in map(json.loads, lines)}
+
+    def knows(self, key):
+        return key in self.results
+
+    def __call__(self, key, classes, labels):
+        if key not in self.results:
+            self.keep(key, accuracy(classes, labels()))
+
+    def keep(self, key, result):
+        self.results[key] = result
+        with self.path.open("a") as file:
+            file.write(json.dumps({"key": key, "result": self.results[key]}) + "\n")
+        print(*key, self.results[key], flush=True)
+
+
+def table(results):
+    """Return the means over sets and draws as Markdown tables; only sets with all methods and all draws count."""
+    lines = []
+    for study in ("missing", "blocks", "gaps"):
+        cells = {key[1:]: value for key, value in results.items() if key[0] == study}
+        rates = sorted({rate for _, rate, _, _ in cells})
+        methods = list(dict.fromkeys(method for *_, method in cells))
+        lines += ["", f"**{study}**", "", "| rate | sets × draws | " + " | ".join(methods) + " |"]
+        lines += ["|---" * (2 + len(methods)) + "|"]
+        for rate in rates:
+            runs = {(name, draw) for name, r, draw, _ in cells if r == rate}
+            whole = [run for run in runs if all((run[0], rate, run[1], method) in cells for method in methods)]
+            if rate == 0 and study == "missing":
+                whole, shown = sorted(runs), methods[:1]
+            else:
+                shown = methods
+            means = (
+                [np.mean([cells[name, rate, draw, method] for name, draw in whole]) for method in shown]
+                if whole
+                else []
+            )
+            lines.append(f"| {rate:.0%} | {len(whole)} | " + " | ".join(f"{mean:.1f}" for mean in means) + " |")
+    for study in ("new", "confidence"):
+        found = [value for key, value in results.items() if key[0] == study]
+        columns = list(dict.fromkeys(c for value in found for c in value if not c.endswith("decile")))
+        for column in columns:
+            values = [value[column] for value in found if column in value]
+            lines.append(f"{study}: {column}: {np.mean(values):.3f} over {len(values)}")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("studies", nargs="*", choices=["missing", "gaps", "blocks", "new", "confidence"])
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--table", action="store_true")
+    arguments = parser.parse_args()
+    run = Runner(arguments.results)
+    warnings.simplefilter("ignore")
+    for study in arguments.studies:
+        globals()[study](run)
+    if arguments.table:
+        print(table(run.results))
+
+
+if __name__ == "__main__":
+    main()
