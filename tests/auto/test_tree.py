@@ -1,7 +1,5 @@
 """Granularity: nested levels with exactly k clusters, around the final one."""
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +9,7 @@ from tensormvc.auto import _estimator
 from tensormvc.auto._consensus import merged
 from tensormvc.auto._tree import _merge, _numbered
 
-from .data import acc, blobs, fit, with_gaps
+from .data import acc, blobs, fit, quiet_fit, with_gaps
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +24,7 @@ def gappy():
     views = with_gaps(views)
     for view in views:
         view[11] = 0
-    return fit(views, 4)
+    return quiet_fit(views, 4)
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +100,7 @@ def test_duplicates_are_never_split():
     rng = np.random.default_rng(0)
     distinct = [rng.normal(size=(8, 3)), rng.normal(size=(8, 2))]
     copies = np.repeat(np.arange(8), 6)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model = fit([view[copies] for view in distinct], 3)
+    model = quiet_fit([view[copies] for view in distinct], 3)
     assert model.tree_.most <= 8
     for k in range(1, model.tree_.most + 1):
         labels = model.labels_at(k)
