@@ -1,6 +1,9 @@
 """Data that several tests of the front door share."""
 
+import warnings
+
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 import tensormvc as tm
 
@@ -9,6 +12,14 @@ acc = tm.metrics.clustering_accuracy
 
 def fit(views, n_clusters=10, **options):
     return tm.MultiViewClustering(n_clusters, random_state=0, **options).fit(views)
+
+
+def quiet_fit(views, n_clusters=10, **options):
+    """Fit without the warnings that data of tests are meant to raise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return fit(views, n_clusters, **options)
 
 
 def blobs(n_samples=90, n_clusters=3, widths=(4, 6), seed=0):

@@ -24,7 +24,6 @@ def weighted_clusterings(draw):
 def test_agreement_is_the_adjusted_rand_index(clusterings):
     labelings, _weights = clusterings
     expected = [[adjusted_rand_score(one, other) for other in labelings] for one in labelings]
-    # Sums of integers that are exact, and a quotient.
     np.testing.assert_allclose(pairwise_agreement(labelings), expected, atol=1e-12)
 
 

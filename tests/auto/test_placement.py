@@ -1,7 +1,5 @@
 """New samples: the samples of the fit get what they got, one alone what it gets in a batch, in any subset of views."""
 
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,7 +11,7 @@ from tensormvc.auto import _estimator
 from tensormvc.auto._estimator import confidence
 from tensormvc.auto._scaling import RECIPES
 
-from .data import acc, blobs, fit, with_gaps
+from .data import acc, blobs, fit, quiet_fit, with_gaps
 
 METHODS = ("predict_proba", "transform", "outlier_score")
 
@@ -37,7 +35,7 @@ def few_landmarks():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_estimator, "_MOST_LANDMARKS", 60)
         patch.setattr(_estimator, "_LEAST_LANDMARKS", 60)
-        return fit(views, 3), views, y
+        return quiet_fit(views, 3), views, y
 
 
 def assert_samples_of_the_fit_are_recognised(model, views):
@@ -93,18 +91,12 @@ def test_one_sample_alone_in_every_scaling_dense_and_sparse(name):
     y = rng.integers(3, size=90)
     dense = rng.poisson(1 + 8 * rng.random((3, 6))[y]).astype(float)
     words = rng.poisson(1.5 * (rng.random((3, 60)) < 0.1)[y]).astype(float)
-    model = quiet_fit([dense[:60], words[:60]], normalisation=name, time_budget=1e-3)
+    model = quiet_fit([dense[:60], words[:60]], 3, normalisation=name)
     new = [dense[60:], words[60:]]
     scores = model.outlier_score(new)
     np.testing.assert_array_equal(model.outlier_score([sp.csr_array(view) for view in new]), scores)
     for i in range(0, 30, 2):
         assert model.outlier_score([view[[i]] for view in new])[0] == scores[i]
-
-
-def quiet_fit(views, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return fit(views, 3, **options)
 
 
 def test_blocks_of_samples_change_nothing(gappy, monkeypatch):

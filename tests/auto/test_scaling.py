@@ -91,8 +91,8 @@ def test_a_sample_alone_is_scaled_as_in_a_batch(name, width, seed, sparse):
     view = counts(30, width, seed)
     scaling = fit_scaling(view[:20], name)
     form = sp.csr_array if sparse else np.asarray
-    batch = scaling.apply(form(view))
-    alone = [scaling.apply(form(view[[i]])) for i in range(len(view))]
+    batch = scaling.apply(form(view), one_by_one=True)
+    alone = [scaling.apply(form(view[[i]]), one_by_one=True) for i in range(len(view))]
     if sp.issparse(batch):
         batch, alone = batch.toarray(), [row.toarray() for row in alone]
     np.testing.assert_array_equal(np.vstack(alone), batch)

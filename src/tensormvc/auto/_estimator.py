@@ -20,7 +20,7 @@ from ..methods._base import COUNT, POSITIVE, MultiViewClusterer
 from ..rows import SampleRandom
 from ..views import Views, as_views
 from ._consensus import cluster_embedding, consensus_embedding, consensus_shares, decided
-from ._evidence import Evidence
+from ._evidence import Evidence, shares_of_views
 from ._looks import gather_looks
 from ._map import place as place_on_map
 from ._members import Look, run_looks
@@ -427,10 +427,9 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         self.sample_ids_ = views.sample_ids
         given = np.argsort(views.view_order)
         self.view_names_ = [views.names[v] for v in given]
-        weights = np.where(samples.missing, 0, fitted.evidence.weights)
+        weights = shares_of_views(fitted.evidence.weights, samples.missing)
         weights[landmarks] = fitted.evidence.sample_weights[fitted.first_of_duplicates]
-        totals = np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        self.sample_view_weights_ = views.to_given_order((weights / totals)[:, given])
+        self.sample_view_weights_ = views.to_given_order(weights[:, given])
         views.local_rows.hold(labels=labels)
 
     def __sklearn_tags__(self) -> Any:

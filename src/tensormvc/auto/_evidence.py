@@ -150,9 +150,7 @@ class Evidence:
         The weight of a view is multiplied by how well the neighbours around the sample are confirmed by other views,
         relative to the whole view, and is 0 where the sample is missing.
         """
-        weights = self.weights * self._local_support
-        weights[self.views.missing] = 0
-        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+        return shares_of_views(self.weights * self._local_support, self.views.missing)
 
     @cached_property
     def _local_support(self) -> NDArray[np.float64]:
@@ -218,6 +216,17 @@ class Evidence:
         weights = self.weights if weighted else np.ones(len(self.parts))
         pairs = zip(weights / len(weights), self._judges, strict=True)
         return float(sum(weight * measure(graph, labels) for weight, graph in pairs))
+
+
+def shares_of_views(weights: NDArray[np.float64], missing: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the weights of the views, (m,) or (n, m), as shares among the views that each sample has, (n, m).
+
+    A sample with nothing but views of weight 0 has these in equal shares; one without any view has zeros.
+    """
+    shares = np.where(missing, 0, weights)
+    others = ~shares.any(axis=1)
+    shares[others] = ~missing[others]
+    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
 
 
 def sizes(n_samples: int) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from ..graphs._fuzzy import Neighbours, find_neighbours
 from ..views import Views, as_views
 from ..views._order import unit_rows
 from ._consensus import decided
-from ._evidence import Evidence, neighbours_in
+from ._evidence import Evidence, neighbours_in, shares_of_views
 from ._impute import Completion
 from ._looks import scaled_rows
 from ._map import layout, principal_plane
@@ -184,8 +184,7 @@ class FittedClustering:
             scaled_rows(view.scaling, array, own, one_by_one=True)
             for view, array, own in zip(self.views, arrays, rows, strict=True)
         ]
-        shares = np.where(samples.missing, 0, np.maximum(self.evidence.weights, np.finfo(np.float64).tiny))
-        shares /= shares.sum(axis=1, keepdims=True)
+        shares = shares_of_views(self.evidence.weights, samples.missing)
         total = sp.csr_array((len(samples), len(self.missing)))
         scores = np.zeros(len(samples))
         for v, (part, own) in enumerate(zip(parts, rows, strict=True)):

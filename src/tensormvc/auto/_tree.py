@@ -13,6 +13,7 @@ from scipy.spatial.distance import squareform
 from sklearn.preprocessing import normalize
 
 from ..backend.linalg import one_hot
+from ..graphs._distances import DistanceBlocks
 from ._consensus import merged
 from ._evidence import FUSIONS, Evidence
 from ._members import low_frequencies
@@ -23,6 +24,8 @@ _FEWEST_MORE = 10
 _LEAST_CLUSTER_SIZE = 5
 # Samples of a cluster whose Ward tree splits it; the others join the nearest part.
 _TREE_SAMPLES = 1500
+# Weight of the distances between centres beside the shares of common samples when clusters merge.
+_WEIGHT_OF_CENTRES = 0.01
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def build_tree(evidence: Evidence, shares: NDArray[np.float64], same: NDArray[np
     """Return the nested clusterings of the landmarks, given by how much they belong to each final cluster.
 
     Clusters split along the low frequencies of the graph of all views, where the split separates most (Ward), and merge
-    by how many samples belong to both (average linkage of the shares). Exact duplicates, of which `same` tells the
+    by how many samples belong to both (average linkage of the shares), clear ones by how close their centres are. Exact duplicates, of which `same` tells the
     first, are never split.
     """
     labels = np.argmax(shares, axis=1)
@@ -91,7 +94,7 @@ def build_tree(evidence: Evidence, shares: NDArray[np.float64], same: NDArray[np
     points = normalize(low_frequencies(graphs[0], evidence.views, most)[1])[same]
     leaves, leaf_labels, below = _split(points, labels, k, most)
     most = len(leaf_labels)
-    merges = np.concatenate([below, _merge(shares, leaf_labels, below, most)])
+    merges = np.concatenate([below, _merge(shares, _centre_distances(evidence, labels, k), leaf_labels, below)])
     return ClusterTree(k, most, merges, _stability(graphs, leaves, merges, most), leaf_labels, leaves)
 
 
@@ -152,16 +155,34 @@ def _numbered(merges: list[tuple[float, int, int]], most: int) -> NDArray[np.int
     return np.array(rows, dtype=np.intp).reshape(-1, 2)
 
 
+def _centre_distances(evidence: Evidence, labels: NDArray[np.intp], k: int) -> NDArray[np.float64]:
+    """Return squared distances between the centres of clusters in the views that both have, relative to the largest."""
+    clusters = one_hot(labels, k)
+    counts = clusters.T @ (~evidence.views.missing).astype(np.float64)
+    sums = [clusters.T @ part for part in evidence.joint_parts]
+    centres = [
+        np.asarray(total.toarray() if sp.issparse(total) else total) / np.maximum(count, 1)[:, None]
+        for total, count in zip(sums, counts.T, strict=True)
+    ]
+    shares = np.where(counts > 0, evidence.weights / evidence.weights.sum(), 0)
+    squares = np.asarray(DistanceBlocks(centres, shares=shares).block(0, k))
+    largest = squares[np.isfinite(squares)].max()
+    return np.asarray(np.minimum(squares / largest, 1) if largest > 0 else np.zeros((k, k)))
+
+
 def _merge(
-    shares: NDArray[np.float64], leaf_labels: NDArray[np.intp], below: NDArray[np.intp], most: int
+    shares: NDArray[np.float64], apart: NDArray[np.float64], leaf_labels: NDArray[np.intp], below: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """Return the merges of the final clusters by average linkage of how much samples belong to both."""
-    k = shares.shape[1]
+    """Return the merges of the final clusters by average linkage of how much samples belong to both.
+
+    Where hardly any do, the distances between the centres decide.
+    """
+    most, k = len(leaf_labels), shares.shape[1]
     if k == 1:
         return np.zeros((0, 2), dtype=np.intp)
     common = shares.T @ shares
     sizes = np.maximum(np.sqrt(np.outer(np.diag(common), np.diag(common))), np.finfo(np.float64).tiny)
-    distances = 1 - common / sizes
+    distances = 1 - common / sizes + _WEIGHT_OF_CENTRES * apart
     np.fill_diagonal(distances, 0)
     tree = average(squareform(np.maximum((distances + distances.T) / 2, 0), checks=False))
     groups = np.arange(most)
