@@ -107,7 +107,7 @@ def test_two_runs_for_one_target(output, digits, tmp_path):
     assert sorted(os.listdir(tmp_path)) == sorted([digits, output])
     if output == "labels.csv":
         lines = (tmp_path / output).read_text().splitlines()
-        assert (lines[0], len(lines)) == (f"sample,by{winner + 1}", 101)
+        assert (lines[0], len(lines)) == (f"sample,by{winner + 1},confidence,runner_up", 101)
     else:
         _, y = tm.datasets.load_views(tmp_path / output)
         views, wanted = tm.datasets.load_views(tmp_path / digits)

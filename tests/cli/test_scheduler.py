@@ -60,7 +60,7 @@ def test_what_is_wrong_is_named(run, address, views, tmp_path):
     start = ["cluster", "data", "-k", 3, "-o", "labels", "--scheduler"]
     for arguments, code, message in [
         ([address, "--method", "tsvdmvc"], 2, "--method estmc, asretr or tlrlf4mvc"),
-        ([address, "--report", "page"], 2, "--scheduler excludes --report"),
+        ([address, "--report", "page"], 2, "--scheduler excludes --save, --report"),
         ([address, "--views", "a,x"], 3, "has the views a, b, c, not x"),
     ]:
         ended = run(*start, *arguments)

@@ -297,14 +297,19 @@ def test_many_samples_make_no_larger_page(tmp_path, n_clusters):
     assert ("There are 200 more clusters" in whole) == (n_clusters == 400)
 
 
-def test_pages_are_equal_whatever_the_order_of_the_rows(digits_run, tmp_path):
+@pytest.mark.parametrize("method", ["TSVDMVC", "MultiViewClustering"])
+def test_pages_are_equal_whatever_the_order_of_the_rows(digits_run, tmp_path, method):
     """Numbers, typical samples (of which many tie) and the dots and pixels of the pictures."""
     order = np.random.default_rng(0).permutation(150)
     y, ids = digits_run.y, [f"digit {row}" for row in range(150)]
     pages = []
     for rows in (np.arange(150), order):
         views = {name: view[rows] for name, view in digits_run.views.items()}
-        model = tm.TSVDMVC(n_clusters=10, random_state=0, keep="all").fit(views)
+        model = getattr(tm, method)(n_clusters=10, random_state=0)
+        if method == "TSVDMVC":
+            model.set_params(keep="all")
+        data = tm.datasets.Dataset(views, None, np.array([ids[row] for row in rows]))
+        model.fit(data.tables)
         model.history_ = []  # seconds are on an axis, and differ
         described = tm.datasets.describe(views, y[rows])
         run = replace(digits_run, description=described, views=views, estimator=model, labels=model.labels_, audit=None)

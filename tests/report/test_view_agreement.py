@@ -117,3 +117,15 @@ def test_the_order_of_the_rows_changes_nothing(data, monkeypatch, most):
     np.testing.assert_array_equal(order[moved.rows], found.rows)
     np.testing.assert_array_equal(moved.graph.toarray(), found.graph.toarray())
     assert (moved.within, moved.silhouette, moved.chance) == (found.within, found.silhouette, found.chance)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_empty_rows_count_as_missing(kind):
+    rng = np.random.default_rng(0)
+    first, second, labels = rng.normal(size=(40, 3)), rng.normal(size=(40, 2)), np.arange(40) % 3
+    first[:8] = 0
+    alone = agreement([kind(first[8:])], labels[8:])
+    found = agreement([kind(first), second], labels)
+    assert found.within[0] == alone.within[0]
+    assert found.silhouette[0] == pytest.approx(alone.silhouette[0])
+    assert np.isfinite(agreement([np.zeros((40, 2)), second], labels).within[0]), "a view of zeros alone is constant"

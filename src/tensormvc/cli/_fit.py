@@ -69,7 +69,7 @@ def _choices_of_auto(report: Any, views: list[str], why: str) -> dict[str, dict[
     # The report lists the views in the order in which they were processed.
     for scaling in sorted(report.normalisations, key=lambda scaling: views.index(scaling.view)):
         rows.append((f"scaling of {scaling.view}", scaling.name, report.about_view(scaling)))
-    if report.n_landmarks < report.n_samples:
+    if report.n_landmarks < report.n_samples - report.n_empty:
         reason = "only these samples are clustered; the others get the label of their nearest landmarks"
         rows.append(("landmarks", f"{report.n_landmarks:,}", reason))
     return {name: {"value": value, "reason": reason} for name, value, reason in rows}

@@ -97,7 +97,8 @@ def write_report(
             sample_ids=None if data.sample_ids is None else data.sample_ids.tolist(),
             y=data.y,
             audit=audit,
-            notes=[(f"{name} {choice['value']}", choice["reason"]) for name, choice in chosen.items()],
+            # The scalings are in the page's table of views.
+            notes=[(f"{k} {c['value']}", c["reason"]) for k, c in chosen.items() if not k.startswith("scaling of ")],
             versions={"Python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
         )
     with writing_output(folder), progress("drawing the report"):

@@ -79,12 +79,15 @@ def agreement(views: list[Any], labels: NDArray[Any]) -> Agreement:
 
 
 def _present(view: Any, rows: NDArray[np.intp]) -> tuple[Any, NDArray[np.intp]]:
-    """Return the rows that are not missing in the view, and their positions in `rows`."""
+    """Return the rows that have a value in the view, and their positions in `rows`; empty ones all look alike."""
     part = view.iloc[rows] if hasattr(view, "iloc") else (view.tocsr() if is_sparse(view) else view)[rows]
     if is_sparse(part):
+        part = sp.csr_array(part)
         absent = np.asarray((part != part).sum(axis=1)).ravel() == part.shape[1]  # only NaN differs from itself
+        empty = np.asarray((part != 0).sum(axis=1)).ravel() == 0
     else:
         part = np.asarray(part)
-        absent = np.isnan(part).all(axis=1)
-    present = np.flatnonzero(~absent)
+        absent, empty = np.isnan(part).all(axis=1), (part == 0).all(axis=1)
+    # A view of zeros alone is one of constants.
+    present = np.flatnonzero(~absent if (absent | empty).all() else ~(absent | empty))
     return part[present], present
