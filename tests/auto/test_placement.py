@@ -192,11 +192,11 @@ def test_wrong_new_samples_are_named(tables, gappy):
     model, frames = tables
     with pytest.raises(ValueError, match="the model has no view 'c'; its views are a, b"):
         model.predict({"c": frames["a"]})
-    with pytest.raises(ValueError, match="^b lacks 1 of the fitted features, such as 'g3'"):
+    with pytest.raises(ValueError, match=r"^b lacks 1 of the fitted features, such as 'g3'"):
         model.predict({"b": frames["b"].drop(columns="g3")})
-    with pytest.raises(ValueError, match="^a has 3 features; the model was fitted with 4"):
+    with pytest.raises(ValueError, match=r"^a has 3 features; the model was fitted with 4"):
         model.predict({"a": np.ones((2, 3))})
-    with pytest.raises(ValueError, match="^b has 4 features; the model was fitted with 6"):
+    with pytest.raises(ValueError, match=r"^b has 4 features; the model was fitted with 6"):
         model.predict([np.ones((2, 4)), np.ones((2, 4))])
     with pytest.raises(ValueError, match="1 views were passed to a model of 2 views: pass None"):
         model.predict([None])

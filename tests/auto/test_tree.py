@@ -1,6 +1,6 @@
 """Granularity: nested levels with exactly k clusters, around the final one."""
 
-import itertools
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ def test_every_level_has_exactly_its_number_of_clusters(model):
 def test_levels_are_nested(model):
     some = described(model)
     levels = [model.labels_at(k)[some] for k in range(1, model.tree_.most + 1)]
-    for coarse, fine in itertools.pairwise(levels):
+    for coarse, fine in pairwise(levels):
         assert len(set(zip(coarse.tolist(), fine.tolist(), strict=True))) == fine.max() + 1
 
 

@@ -84,8 +84,8 @@ def build_tree(evidence: Evidence, shares: NDArray[np.float64], same: NDArray[np
     """Return the nested clusterings of the landmarks, given by how much they belong to each final cluster.
 
     Clusters split along the low frequencies of the graph of all views, where the split separates most (Ward), and merge
-    by how many samples belong to both (average linkage of the shares), clear ones by how close their centres are. Exact duplicates, of which `same` tells the
-    first, are never split.
+    by how many samples belong to both (average linkage of the shares), clear ones by how close their centres are. Exact
+    duplicates, of which `same` tells the first, are never split.
     """
     labels = np.argmax(shares, axis=1)
     n, k = shares.shape
