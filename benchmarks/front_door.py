@@ -209,6 +209,9 @@ def confidence(run):
         run.keep(key, {**result, "right_by_decile": right})
 
 
+STUDIES = {"missing": missing, "blocks": blocks, "gaps": gaps, "new": new, "confidence": confidence}
+
+
 class Runner:
     """Runs what is not in the results file yet, and adds it there."""
 
@@ -264,14 +267,14 @@ def table(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("studies", nargs="*", choices=["missing", "gaps", "blocks", "new", "confidence"])
+    parser.add_argument("studies", nargs="*", help=", ".join(STUDIES))
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     run = Runner(arguments.results)
     warnings.simplefilter("ignore")
     for study in arguments.studies:
-        globals()[study](run)
+        STUDIES[study](run)
     if arguments.table:
         print(table(run.results))
 

@@ -83,8 +83,9 @@ def _present(view: Any, rows: NDArray[np.intp]) -> tuple[Any, NDArray[np.intp]]:
     part = view.iloc[rows] if hasattr(view, "iloc") else (view.tocsr() if is_sparse(view) else view)[rows]
     if is_sparse(part):
         part = sp.csr_array(part)
-        absent = np.asarray((part != part).sum(axis=1)).ravel() == part.shape[1]  # only NaN differs from itself
-        empty = np.asarray((part != 0).sum(axis=1)).ravel() == 0
+        rows_of = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
+        absent = np.bincount(rows_of, np.isnan(part.data), minlength=part.shape[0]) == part.shape[1]
+        empty = np.bincount(rows_of, part.data != 0, minlength=part.shape[0]) == 0
     else:
         part = np.asarray(part)
         absent, empty = np.isnan(part).all(axis=1), (part == 0).all(axis=1)
