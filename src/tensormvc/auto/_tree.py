@@ -12,6 +12,7 @@ from scipy.cluster.hierarchy import average, ward
 from scipy.spatial.distance import squareform
 from sklearn.preprocessing import normalize
 
+from ..backend.arrays import is_sparse
 from ..backend.linalg import one_hot
 from ..graphs._distances import DistanceBlocks
 from ._consensus import merged
@@ -161,7 +162,7 @@ def _centre_distances(evidence: Evidence, labels: NDArray[np.intp], k: int) -> N
     counts = clusters.T @ (~evidence.views.missing).astype(np.float64)
     sums = [clusters.T @ part for part in evidence.joint_parts]
     centres = [
-        np.asarray(total.toarray() if sp.issparse(total) else total) / np.maximum(count, 1)[:, None]
+        np.asarray(total.toarray() if is_sparse(total) else total) / np.maximum(count, 1)[:, None]
         for total, count in zip(sums, counts.T, strict=True)
     ]
     shares = np.where(counts > 0, evidence.weights / evidence.weights.sum(), 0)
