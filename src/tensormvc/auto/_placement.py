@@ -19,7 +19,7 @@ from ._evidence import Evidence, neighbours_in, shares_of_views
 from ._impute import Completion
 from ._looks import scaled_rows
 from ._map import layout, principal_plane
-from ._samples import Samples, first_of_duplicates, row_sizes
+from ._samples import Samples, first_of_duplicates, zeros_are_values
 from ._scaling import Scaling, in_form_of, refuse_extremes
 from ._tree import ClusterTree, build_tree
 
@@ -205,7 +205,7 @@ class FittedClustering:
     ) -> tuple[sp.csr_array, NDArray[np.float64]]:
         """Return the nearest landmarks of some samples in the given views, and the distances to the last of them.
 
-        All landmarks of a sample together count 1.
+        All landmarks of a sample together count 1, a nearer one more than a farther one.
         """
         n = parts[0].shape[0]
         reach = np.zeros(n)
@@ -220,7 +220,7 @@ class FittedClustering:
         others = landmarks if every else [part[candidates] for part in landmarks]
         lists = find_neighbours([part[rows] for part in own], min(_VOTES, len(candidates)), others, exact=True)
         counts = np.diff(lists.starts)
-        entries = np.repeat(1 / counts, counts), (np.repeat(rows, counts), candidates[lists.indices])
+        entries = _votes(lists), (np.repeat(rows, counts), candidates[lists.indices])
         reach[rows] = _reach(lists)
         return sp.csr_array(entries, shape=(n, len(self.missing))), reach
 
@@ -296,8 +296,7 @@ class FittedClustering:
             position = taken.names.index(view.name)
             arrays.append(_same_features(taken.arrays[position], taken.feature_names[position], view))
             missing[:, v] = taken.missing[:, position]
-        constant = [not row_sizes(view.values).any() for view in self.views]
-        return Samples.of(arrays, missing, constant), taken.sample_ids
+        return Samples.of(arrays, missing, [zeros_are_values(view.values) for view in self.views]), taken.sample_ids
 
 
 def strongest(links: sp.csr_array, count: int) -> sp.csr_array:
@@ -308,6 +307,17 @@ def strongest(links: sp.csr_array, count: int) -> sp.csr_array:
     kept = np.sort(order[place < count])
     entries = links.data[kept], (rows[kept], links.indices[kept])
     return sp.csr_array(entries, shape=links.shape)
+
+
+def _votes(lists: Neighbours) -> NDArray[np.float64]:
+    """Return how much each neighbour counts: less, the farther beyond the nearest it is; each list sums to 1."""
+    counts = np.diff(lists.starts)
+    samples = np.repeat(np.arange(len(counts)), counts)
+    distances = np.sqrt(lists.squares)
+    beyond = distances - distances[lists.starts[:-1]][samples]
+    mean = np.bincount(samples, beyond) / counts
+    votes = np.exp(-np.divide(beyond, mean[samples], out=np.zeros_like(beyond), where=mean[samples] > 0))
+    return np.asarray(votes / np.bincount(samples, votes)[samples])
 
 
 def _blocks(n_rows: int) -> list[slice]:

@@ -15,6 +15,9 @@ from ..views._order import MISSING_HASH, row_hashes
 from ._impute import complete_gaps
 from ._scaling import lean
 
+# A view of fewer features has no empty rows.
+_WIDE = 3
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -38,12 +41,13 @@ class Samples:
     def of(arrays: Sequence[Any], missing: NDArray[np.bool_], zeros_count: Any = None) -> Samples:
         """Return samples whose empty rows, which are all zero in a view, count as missing.
 
-        Only in a view of zeros alone they do not: it is one of constants. `zeros_count` says which views are.
+        In a view of one or two features, zero is a value like any other, and so it is in a view of zeros alone, which is
+        one of constants. `zeros_count` says which views these are.
         """
         views = [lean(array) for array in arrays]
         empty = np.column_stack([row_sizes(view) == 0 for view in views]) & ~missing
         if zeros_count is None:
-            zeros_count = (empty | missing).all(axis=0)
+            zeros_count = [zeros_are_values(view) for view in views]
         absent = missing | (empty & ~np.asarray(zeros_count))
         hashes = np.column_stack([row_hashes(view) for view in views])
         hashes[absent] = MISSING_HASH
@@ -76,6 +80,11 @@ def first_of_duplicates(hashes: NDArray[np.int64]) -> NDArray[np.intp]:
     """Return for each row the first row that equals it."""
     _, first, group = np.unique(hashes, axis=0, return_index=True, return_inverse=True)
     return np.asarray(first[group.ravel()])
+
+
+def zeros_are_values(view: Any) -> bool:
+    """Return whether a row of zeros is a sample like any other, and not a missing one."""
+    return bool(view.shape[1] < _WIDE or not row_sizes(view).any())
 
 
 def row_sizes(view: Any) -> NDArray[np.float64]:
