@@ -41,8 +41,8 @@ class Samples:
     def of(arrays: Sequence[Any], missing: NDArray[np.bool_], zeros_count: Any = None) -> Samples:
         """Return samples whose empty rows, which are all zero in a view, count as missing.
 
-        In a view of one or two features, zero is a value like any other, and so it is in a view of zeros alone, which is
-        one of constants. `zeros_count` says which views these are.
+        In a view of one or two features, zero is a value like any other, and so it is in a view of zeros alone, which
+        is one of constants. `zeros_count` says which views these are.
         """
         views = [lean(array) for array in arrays]
         empty = np.column_stack([row_sizes(view) == 0 for view in views]) & ~missing
