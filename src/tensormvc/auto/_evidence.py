@@ -138,7 +138,7 @@ class Evidence:
         """Numbers of neighbours of the graphs."""
         return sizes(self.views.n_samples)
 
-    @property
+    @cached_property
     def joint_parts(self) -> list[Any]:
         """The views multiplied by the roots of their weights, to be concatenated."""
         return [part * np.sqrt(weight) for part, weight in zip(self.parts, self.weights, strict=True)]

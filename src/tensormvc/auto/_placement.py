@@ -215,7 +215,7 @@ class FittedClustering:
         own, landmarks = [parts[0]], [self.parts[views[0]]]
         if len(views) > 1:
             roots = np.sqrt(self.evidence.weights)
-            own, landmarks = [parts[v] * roots[v] for v in views], [self.parts[v] * roots[v] for v in views]
+            own, landmarks = [parts[v] * roots[v] for v in views], [self.evidence.joint_parts[v] for v in views]
         every = len(candidates) == len(self.missing)
         others = landmarks if every else [part[candidates] for part in landmarks]
         lists = find_neighbours([part[rows] for part in own], min(_VOTES, len(candidates)), others, exact=True)

@@ -11,10 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
-from threadpoolctl import threadpool_limits
 
 from ..backend.arrays import is_sparse
-from ..backend.threads import parallel_ranges
+from ..backend.threads import one_openmp_thread, parallel_ranges
 from ._distances import DistanceBlocks, tie_margin
 
 _BANDWIDTH_STEPS = 50
@@ -187,7 +186,7 @@ def _compiled_search(samples: Any, candidates: Any, count: int) -> tuple[NDArray
 
     def work(start: int, stop: int) -> None:
         # In our threads: those of OpenMP wait busily for each other, which takes twice as long on a busy machine.
-        with threadpool_limits(limits=1, user_api="openmp"):
+        with one_openmp_thread():
             squares[start:stop], indices[start:stop] = search.kneighbors(samples[start:stop], count)
 
     parallel_ranges(work, len(samples), _SEARCHED_AT_ONCE)
