@@ -18,8 +18,10 @@ from ._scaling import lean, refuse_extremes
 
 # Neighbours whose values are averaged.
 _NEIGHBOURS = 10
-# Rounds in which the completed values lead to better neighbours.
-_ROUNDS = 3
+# At least this share of values counts as known where the number of neighbours is chosen.
+_LEAST_KNOWN = 0.1
+# Memory for one block of distances.
+_BLOCK_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,24 @@ class Completion:
     def _scaled(self) -> list[NDArray[np.float64]]:
         return self.scaled(self.arrays, self.missing)
 
+    def features(self, arrays: list[Any], missing: NDArray[np.bool_]) -> _Features:
+        """Return samples standardised, and how much each of their features counts: not at all where it is missing."""
+        pairs = zip(arrays, missing.T, strict=True)
+        known = [~np.isnan(_dense(array)) & ~lacking[:, None] for array, lacking in pairs]
+        counts = [
+            np.where(own, factor > 0, 0) / max(int((factor > 0).sum()), 1)
+            for own, factor in zip(known, self.factors, strict=True)
+        ]
+        return _Features(np.hstack(self.scaled(arrays, missing)), np.hstack(counts))
+
     def completed(self, arrays: list[Any], missing: NDArray[np.bool_]) -> list[Any]:
         """Return samples with single gaps filled by the mean of their nearest neighbours among the other samples."""
         gaps = [_gaps(array) for array in arrays]
         rows = np.unique(np.concatenate([gap.nonzero()[0] for gap in gaps if gap is not None] or [np.zeros(0, int)]))
         if not len(rows):
             return arrays
-        parts = self.scaled([array[rows] for array in arrays], missing[rows])
-        links = find_neighbours(parts, min(_NEIGHBOURS, len(self.missing)), self._scaled).graph()
+        own = self.features([array[rows] for array in arrays], missing[rows])
+        links = _nearest([(own, self.features(self.arrays, self.missing))], min(_NEIGHBOURS, len(self.missing)))
         filled = []
         for array, gap, centre, other, lacking in zip(
             arrays, gaps, self.centres, self.arrays, self.missing.T, strict=True
@@ -96,8 +108,8 @@ def neighbour_means(
 def complete_gaps(arrays: list[Any], missing: NDArray[np.bool_]) -> list[Any]:
     """Return views with single gaps (NaN) filled by the mean of the nearest neighbours in all views.
 
-    Distances are those of standardised views over the views that both samples have. Gaps count as mean values first,
-    and as the values they were filled with in two more rounds.
+    Distances are those of standardised views over the features that both samples have, in a second round averaged with
+    those over the completed features.
 
     Parameters
     ----------
@@ -113,16 +125,55 @@ def complete_gaps(arrays: list[Any], missing: NDArray[np.bool_]) -> list[Any]:
     gaps = [_gaps(array) for array in arrays]
     if all(gap is None for gap in gaps):
         return arrays
-    filled = list(arrays)
-    for _ in range(_ROUNDS):
-        links = _links(filled, missing)
+    n = len(missing)
+    known = Completion.of(arrays, missing).features(arrays, missing)
+    compared, filled = [(known, known)], list(arrays)
+    for _ in range(2):
         for v, (array, gap) in enumerate(zip(arrays, gaps, strict=True)):
-            if gap is not None:
-                values, lacking = _dense(array), missing[:, v, None]
-                centre = np.nanmean(np.where(lacking | gap.all(axis=0), 0, values), axis=0)
-                means = neighbour_means(links, values, ~(gap | lacking), centre)
-                filled[v] = np.where(gap, means, values)
+            if gap is None:
+                continue
+            values, lacking = _dense(array), missing[:, v, None]
+            # More neighbours where many of them lack the value.
+            count = _NEIGHBOURS / max(1 - gap[~missing[:, v]].mean(), _LEAST_KNOWN)
+            links = _nearest(compared, min(round(count), n - 1))
+            centre = np.nanmean(np.where(lacking | gap.all(axis=0), 0, values), axis=0)
+            filled[v] = np.where(gap, neighbour_means(links, values, ~(gap | lacking), centre), values)
+        completed = Completion.of(filled, missing).features(filled, missing)
+        compared = [(known, known), (completed, completed)]
     return filled
+
+
+@dataclass(frozen=True)
+class _Features:
+    """Standardised samples (n, d), 0 where a value is missing, and how much each value counts, (n, d)."""
+
+    values: NDArray[np.float64]
+    counts: NDArray[np.float64]
+
+
+def _nearest(compared: list[tuple[_Features, _Features]], n_neighbors: int) -> sp.csr_array:
+    """Return the graph from samples to the nearest others, by the sum of several distances.
+
+    A distance is the mean squared difference over the features that both have, weighted by how much these count.
+    """
+    n, n_others = len(compared[0][0].values), len(compared[0][1].values)
+    step = max(1, _BLOCK_BYTES // (8 * n_others))
+    nearest = np.empty((n, n_neighbors), dtype=np.intp)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        total = np.zeros((rows.stop - start, n_others))
+        for own, others in compared:
+            x, y = own.values[rows], others.values
+            mine, theirs = (own.counts[rows] > 0).astype(np.float64), (others.counts > 0).astype(np.float64)
+            squares = np.square(x) @ theirs.T + mine @ np.square(y).T - 2 * x @ y.T
+            common = own.counts[rows] @ theirs.T
+            total += np.divide(squares, common, out=np.full_like(squares, np.inf), where=common > 0)
+            if own is others:
+                total[np.arange(rows.stop - start), np.arange(start, rows.stop)] = np.inf
+        nearest[rows] = np.argpartition(total, n_neighbors - 1, axis=1)[:, :n_neighbors]
+    nearest.sort(axis=1)
+    indptr = np.arange(n + 1) * n_neighbors
+    return sp.csr_array((np.ones(nearest.size), nearest.ravel(), indptr), shape=(n, n_others))
 
 
 def complete_samples(arrays: list[Any], missing: NDArray[np.bool_]) -> list[Any]:
