@@ -2,6 +2,7 @@
 
     python benchmarks/front_door.py missing gaps blocks new confidence --results front_door.jsonl
     python benchmarks/front_door.py --results front_door.jsonl --table      # what is there so far, as Markdown
+    python benchmarks/front_door.py --results front_door.jsonl --figures docs/figures
 
 Every fit is one line of the results file, and a file that exists is continued. Labels only measure the results. The
 benchmark files are found in the folder that TENSORMVC_SHARED names, else in ../shared; of larger ones a random 600
@@ -238,7 +239,7 @@ def table(results):
     """Return the means over sets and draws as Markdown tables; only sets with all methods and all draws count."""
     lines = []
     for study in ("missing", "blocks", "gaps"):
-        cells = {key[1:]: value for key, value in results.items() if key[0] == study}
+        cells = complete_draws({key[1:]: value for key, value in results.items() if key[0] == study})
         rates = sorted({rate for _, rate, _, _ in cells})
         methods = list(dict.fromkeys(method for *_, method in cells))
         lines += ["", f"**{study}**", "", "| rate | sets × draws | " + " | ".join(methods) + " |"]
@@ -265,11 +266,41 @@ def table(results):
     return "\n".join(lines)
 
 
+def complete_draws(cells):
+    """Return the results of draws in which as many fits of the front door were made as in the first."""
+    made = [draw for _, rate, draw, method in cells if method == "front door" and rate > 0]
+    return {key: value for key, value in cells.items() if made.count(key[2]) == made.count(0)}
+
+
+def figures(results, where):
+    """Draw accuracy against the share of missing pairs, and the share of right labels against the confidence."""
+    import matplotlib.pyplot as plt
+
+    fig, ax = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
+    cells = complete_draws({key[1:]: value for key, value in results.items() if key[0] == "missing"})
+    for method in dict.fromkeys(key[-1] for key in cells):
+        rates = sorted({rate for _, rate, _, m in cells if m == method})
+        means = [np.mean([value for key, value in cells.items() if key[1] == r and key[3] == method]) for r in rates]
+        ax.plot([100 * rate for rate in rates], means, "o-", label=method)
+    ax.set(xlabel="missing sample–view pairs (%)", ylabel="mean ACC (%), by the labels", ylim=(0, 100))
+    ax.legend(frameon=False)
+    fig.savefig(where / "missing_views.png", dpi=150)
+    fig, ax = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
+    deciles = [value["right_by_decile"] for key, value in results.items() if key[0] == "confidence"]
+    rows = np.array([[np.nan if share is None else share for share in row] for row in deciles])
+    ax.plot(np.arange(1, 11), 100 * rows.T, color="0.8", lw=1)
+    ax.plot(np.arange(1, 11), 100 * np.nanmean(rows, axis=0), "o-", color="#0072B2", label=f"mean of {len(rows)} sets")
+    ax.set(xlabel="decile of the confidence", ylabel="right labels (%), by the classes", ylim=(0, 100))
+    ax.legend(frameon=False)
+    fig.savefig(where / "reliability.png", dpi=150)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("studies", nargs="*", help=", ".join(STUDIES))
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--figures", type=Path)
     arguments = parser.parse_args()
     run = Runner(arguments.results)
     warnings.simplefilter("ignore")
@@ -277,6 +308,8 @@ def main():
         STUDIES[study](run)
     if arguments.table:
         print(table(run.results))
+    if arguments.figures is not None:
+        figures(run.results, arguments.figures)
 
 
 if __name__ == "__main__":

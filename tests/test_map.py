@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 import tensormvc as tm
 from tensormvc.auto import _map
-from tensormvc.auto._evidence import gather_evidence
+from tensormvc.auto._looks import gather_evidence
 from tensormvc.auto._map import layout, place, principal_plane
 from tensormvc.graphs._fuzzy import find_neighbours
 from tensormvc.views import as_views
