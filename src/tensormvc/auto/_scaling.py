@@ -19,6 +19,8 @@ from ..backend.threads import one_blas_thread, parallel_ranges
 _SPARSE_UP_TO = 0.1
 # With few features, the length of a sample says as much as its direction.
 _FEW_FEATURES = 10
+# Up to so many features, counts may be a panel, such as surface proteins.
+_PANEL = 500
 _MOST_ROWS_FROM_DISK = 10_000
 # Principal components are those of so many samples at most, and whitening keeps so many of them.
 _COMPONENT_SAMPLES = 2500
@@ -346,14 +348,15 @@ def refuse_extremes(arrays: Sequence[Any], names: Sequence[str], *, tiny: bool =
 def suitable_scalings(view: Any) -> list[str]:
     """Return the names of the scalings that make sense for the values of a (lean) view.
 
-    Sparse views are not centred, square roots need non-negative values, and tf-idf and logarithms need counts.
+    Sparse views are not centred, square roots need non-negative values, tf-idf and logarithms need counts, and
+    log-ratios a panel of features that are mostly present.
     """
     values = view.data if is_sparse(view) else view
     names = [name for name, recipe in RECIPES.items() if not recipe.values and not (is_sparse(view) and recipe.fills)]
     if values.size and values.min() >= 0:
         names += ["root", "root-whitened"]
         if np.array_equal(values, np.rint(values)):
-            names += ["log-counts", "log-ratio"]
+            names += ["log-counts"] + ["log-ratio"] * (view.shape[1] <= _PANEL)
             if is_sparse(view):
                 names += ["tf-idf", "lsi"]
     return names
