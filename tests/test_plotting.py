@@ -617,5 +617,7 @@ def test_figures_of_the_documentation(tmp_path):
     written = {path.stem: path.stat().st_size for path in tmp_path.glob("*.png")}
     gallery = {path.stem.removeprefix("plot_") for path in EXAMPLES}
     assert set(written) - {"single_cells"} == gallery  # which needs data that are not part of the project
-    assert max(written.values()) < 200_000
-    assert {path.stem for path in (ROOT / "docs" / "figures").glob("*.png")} == gallery | {"single_cells"}
+    assert max(written.values()) < 300_000
+    # Those of benchmarks/front_door.py are drawn from its results.
+    others = {"single_cells", "missing_views", "reliability"}
+    assert {path.stem for path in (ROOT / "docs" / "figures").glob("*.png")} == gallery | others

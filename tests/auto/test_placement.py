@@ -214,3 +214,12 @@ def test_views_that_only_lists_tell_apart(gappy):
         model.predict(views[::-1])
     with pytest.raises(ValueError, match="view"):
         model.predict([*views, views[0]])
+
+
+def test_the_map_of_fitted_samples_is_theirs():
+    views, _y = blobs()
+    model = fit(views, 3)
+    np.testing.assert_array_equal(model.map_of(views), model.map_)
+    moved = model.map_of([view + 1e-6 for view in views])
+    # Close to its nearest landmarks, among which is the sample itself.
+    assert np.median(np.linalg.norm(moved - model.map_, axis=1)) < 0.2 * np.ptp(model.map_)

@@ -338,6 +338,17 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         check_is_fitted(self)
         return place_on_map(self.fitted_.map, self.links_)
 
+    def map_of(self, views: Any) -> NDArray[np.float64]:
+        """Place new samples on the map, (n_samples, 2), close to their nearest landmarks.
+
+        Parameters
+        ----------
+        views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
+            The samples, as in `predict`.
+        """
+        links, _ = self._place(views)
+        return place_on_map(self.fitted_.map, strongest(links, _KEPT_LINKS))
+
     def explain(self, feature_names: Any = None) -> Explanation:
         """Find the features that set each cluster apart, the views that support it, and its typical samples.
 
