@@ -23,7 +23,7 @@ from ._consensus import cluster_embedding, consensus_embedding, consensus_shares
 from ._evidence import Evidence, shares_of_views
 from ._looks import gather_looks
 from ._map import place as place_on_map
-from ._members import Look, run_looks
+from ._members import Look, MemberPlan, run_looks
 from ._number import cluster_number
 from ._placement import FittedClustering, FittedView, strongest
 from ._report import report_on
@@ -31,6 +31,7 @@ from ._samples import Samples, first_of_duplicates
 from ._scaling import RECIPES, refuse_extremes
 from ._tree import ClusterTree
 
+PLAN = (MemberPlan("sum", True), MemberPlan("joint", True), MemberPlan("agreement", False))
 _MOST_LANDMARKS = 10_000
 _LEAST_LANDMARKS = 1000
 # Shares of the time budget for the neighbour search, and for everything up to the consensus.
@@ -179,7 +180,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         if sample_graph is not None:
             sample_graph = sp.csr_array(sample_graph[landmarks][:, landmarks])
         deadline = start + _MEMBER_SHARE * self.time_budget
-        tried, left_out = run_looks(looks, self.n_clusters_, sample_graph, seed, deadline, self._notify)
+        tried, left_out = run_looks(looks, PLAN, self.n_clusters_, sample_graph, seed, deadline, self._notify)
         hashes = samples.hashes[landmarks]
         shares, embedding = _consensus(tried, self.n_clusters_, seed, first_of_duplicates(hashes))
         if (found := shares.shape[1]) < self.n_clusters_:

@@ -12,12 +12,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..backend.linalg import one_hot
+from ..backend.threads import parallel_map
 from ..graphs._fuzzy import Neighbours, find_neighbours
 from ..views import Views
 from ._scaling import Scaling
 
 Measure = Callable[[Any, Any], float]
-# Sizes of the neighbourhoods: data sets differ in which of them suits.
+# Sizes of the neighbourhoods in a view, and in all views together.
 NEIGHBOURS = (10, 20)
 FUSIONS = ("sum", "joint", "agreement")
 
@@ -135,7 +136,7 @@ class Evidence:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers of neighbours of the graphs."""
+        """Numbers of neighbours in a view, and in all views together."""
         return sizes(self.views.n_samples)
 
     @cached_property
@@ -179,16 +180,17 @@ class Evidence:
         shares = np.where(self.views.missing, 0, self.weights / self.weights.sum()) if gaps else None
         return find_neighbours(self.joint_parts, self.sizes[-1], shares=shares)
 
-    def _view_graphs(self, kind: str, n_neighbors: int) -> list[sp.csr_array]:
-        """Return the fuzzy graph, or the graph of links, of every view over all samples."""
-        graphs = [getattr(lists.nearest(n_neighbors), f"{kind}_graph")() for lists in self.neighbours]
+    def _view_graphs(self, make: Callable[[Neighbours], sp.csr_array]) -> list[sp.csr_array]:
+        """Return a graph of every view over all samples."""
+        graphs = parallel_map(make, self.neighbours)
         return [spread(graph, ~lacking) for graph, lacking in zip(graphs, self.views.missing.T, strict=True)]
 
     @cached_property
-    def _judges(self) -> list[sp.csr_array]:
-        return self._view_graphs("link", self.sizes[0])
+    def _links(self) -> list[sp.csr_array]:
+        """The links of every view."""
+        return self._view_graphs(Neighbours.link_graph)
 
-    def graph(self, kind: str, n_neighbors: int) -> sp.csr_array:
+    def graph(self, kind: str, n_neighbors: int | None = None) -> sp.csr_array:
         """Return one graph of all views.
 
         Parameters
@@ -196,17 +198,18 @@ class Evidence:
         kind : {"sum", "joint", "agreement"}
             The weighted sum of the views' fuzzy graphs, in which one view is enough for a link; the fuzzy graph of the
             weighted, concatenated views; or the squared weighted number of views that have a link.
-        n_neighbors : int
-            One of ``sizes``.
+        n_neighbors : int, optional
+            Number of neighbours in the concatenated views, by default the larger one of ``sizes``.
 
         Returns
         -------
         csr_array of shape (n, n)
         """
         if kind == "joint":
-            return self.joint_neighbours.nearest(n_neighbors).fuzzy_graph()
+            lists = self.joint_neighbours
+            return (lists if n_neighbors is None else lists.nearest(n_neighbors)).fuzzy_graph()
         roots = np.sqrt(self.sample_weights)
-        graphs = self._view_graphs("link" if kind == "agreement" else "fuzzy", n_neighbors)
+        graphs = self._links if kind == "agreement" else self._view_graphs(Neighbours.fuzzy_graph)
         weighted = [graph.multiply(root[:, None]).multiply(root) for graph, root in zip(graphs, roots.T, strict=True)]
         total = sp.csr_array(sum(weighted[1:], weighted[0]))
         return total.power(2) if kind == "agreement" else total
@@ -214,7 +217,7 @@ class Evidence:
     def score(self, labels: Any, measure: Measure = neighbour_information, weighted: bool = True) -> float:
         """Return how well a clustering, in working order, fits the graphs of the views: the mean of a measure."""
         weights = self.weights if weighted else np.ones(len(self.parts))
-        pairs = zip(weights / len(weights), self._judges, strict=True)
+        pairs = zip(weights / len(weights), self._links, strict=True)
         return float(sum(weight * measure(graph, labels) for weight, graph in pairs))
 
 
@@ -230,18 +233,20 @@ def shares_of_views(weights: NDArray[np.float64], missing: NDArray[np.bool_]) ->
 
 
 def sizes(n_samples: int) -> tuple[int, ...]:
-    """Return the numbers of neighbours of the graphs of so many samples."""
-    return tuple(dict.fromkeys(min(k, n_samples - 1) for k in NEIGHBOURS))
+    """Return the numbers of neighbours in a view, and in all views together, of so many samples."""
+    return tuple(min(k, n_samples - 1) for k in NEIGHBOURS)
 
 
 def neighbours_in(parts: list[Any], missing: NDArray[np.bool_]) -> list[Neighbours]:
     """Return the nearest neighbours in each of the scaled views, of the samples that have it."""
-    most = sizes(len(missing))[-1]
     present = [np.flatnonzero(~lacking) for lacking in missing.T]
-    return [
-        find_neighbours([part if len(rows) == len(missing) else part[rows]], min(most, len(rows) - 1))
-        for part, rows in zip(parts, present, strict=True)
-    ]
+    return parallel_map(lambda option: neighbours_of(*option), list(zip(parts, present, strict=True)))
+
+
+def neighbours_of(part: Any, rows: NDArray[np.intp]) -> Neighbours:
+    """Return the nearest neighbours among the samples that have a view, the rows."""
+    n = part.shape[0]
+    return find_neighbours([part if len(rows) == n else part[rows]], min(sizes(n)[0], len(rows) - 1))
 
 
 def spread(graph: sp.csr_array, present: NDArray[np.bool_]) -> sp.csr_array:

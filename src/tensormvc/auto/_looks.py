@@ -5,7 +5,7 @@ Views describe the same samples: neighbours in one view that are neighbours in a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,14 +15,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..backend.arrays import is_sparse
-from ..graphs._fuzzy import find_neighbours
+from ..backend.threads import parallel_map
+from ..graphs._fuzzy import Neighbours, find_neighbours
 from ..views import Views
 from ..views._order import unit_rows
-from ._evidence import NEIGHBOURS, Evidence, neighbours_in, spread
+from ._evidence import NEIGHBOURS, Evidence, neighbours_of, spread
 from ._scaling import RECIPES, Scaling, fit_scaling, lean, suitable_scalings, usual_scaling
 
 # Number of samples that scalings are compared on.
-_COMPARED_SAMPLES = 1000
+_COMPARED_SAMPLES = 600
 # A view that agrees with no other one keeps this share of the largest weight.
 _LEAST_WEIGHT = 0.02
 # Views are unrelated if no share of common neighbours exceeds chance by this many standard deviations. Of n lists of k
@@ -78,6 +79,11 @@ class _Option:
     part: Any
     rows: NDArray[np.intp]
 
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """The nearest neighbours of the samples that have the view, among these."""
+        return neighbours_of(self.part, self.rows)
+
     def links(self, n_samples: int, columns: Any = slice(None)) -> sp.csr_array:
         """Return the graph from each of the first samples to its nearest neighbours among them."""
         rows = self.rows[self.rows < n_samples]
@@ -116,6 +122,11 @@ class Options:
             scaling = fit_scaling(array[rows], name)
             self._fitted[key] = _Option(v, scaling, scaled_rows(scaling, array, rows), rows)
         return self._fitted[key]
+
+    def prepare(self, names: Iterable[Sequence[str]]) -> None:
+        """Find the neighbours in several scalings of all views at once."""
+        keys = dict.fromkeys((v, name) for scalings in names for v, name in enumerate(scalings))
+        parallel_map(lambda key: self[key].neighbours, list(keys))
 
     @cached_property
     def working_views(self) -> Views:
@@ -165,6 +176,7 @@ def gather_looks(views: Views, normalisation: Any = "auto", view_weights: Any = 
             for suitable, fallback in zip(options.suitable, first, strict=True)
         ]
     asked = asked_weights(view_weights, views)
+    options.prepare(chosen.values())
     looks: dict[tuple[str, ...], Evidence] = {}
     for look, scalings in chosen.items():
         if tuple(scalings) not in looks:
@@ -187,7 +199,8 @@ def _view_by_view(options: Options) -> list[str]:
         return [names[0] if len(names) == 1 else usual_scaling(array) for array, names in pairs]
     tried = [(v, name) for v in range(m) for name in plain[v]]
     view_of = np.array([v for v, _ in tried])
-    shared = _shared_links([options[key].links(n) for key in tried], view_of, options.views.missing[:n])
+    links = parallel_map(lambda key: options[key].links(n), tried)
+    shared = _shared_links(links, view_of, options.views.missing[:n])
     # First compared with all scalings of the other views, then with the chosen ones.
     compared = np.arange(len(tried))
     for _ in range(2):
@@ -204,13 +217,13 @@ def _evidence(look: str, options: Options, names: list[str], asked: list[float |
     m, n = views.n_views, min(views.n_samples, _COMPARED_SAMPLES)
     chosen = [options[v, name] for v, name in enumerate(names)]
     parts = [option.part for option in chosen]
-    neighbours = neighbours_in(parts, views.missing)
+    neighbours = [option.neighbours for option in chosen]
     shared: list[float | None] = [None] * m
     weights = np.ones(m)
     related = True
     if m > 1:
-        graphs = [lists.nearest(min(NEIGHBOURS[0], lists.n_candidates - 1)).graph() for lists in neighbours]
-        links = [spread(graph, ~lacking) for graph, lacking in zip(graphs, views.missing.T, strict=True)]
+        pairs = zip(neighbours, views.missing.T, strict=True)
+        links = [spread(lists.graph(), ~lacking) for lists, lacking in pairs]
         common = _shared_links(links, np.arange(m), views.missing)
         agreement = np.mean(common, axis=1, where=~np.eye(m, dtype=bool))
         shared = agreement.tolist()

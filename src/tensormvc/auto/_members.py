@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..backend.linalg import one_hot
-from ..bases import GFT
+from ..backend.threads import parallel_map
 from ..rows import SampleRandom
-from ..views import Views
 from ._consensus import cluster_embedding
-from ._evidence import FUSIONS, Evidence
+from ._evidence import Evidence
+from ._spectrum import low_frequencies
 
 # A clustering whose score is this share below the best of its look counts e times less.
 TEMPERATURE = 0.05
 # A clustering that agrees with the others by this much less (adjusted Rand index) than the best counts e times less.
 AGREEMENT_TEMPERATURE = 0.1
-# Looks that count less than this share of the best one after a first round are not pursued.
-_LEAST_SHARE = 0.05
 # Eigenvectors per cluster of the larger embeddings: small clusters may appear only in later ones.
 MORE_FREQUENCIES = 1.3
 # Random starts of k-means beside the one from a Ward tree, which is hardly ever beaten with many clusters.
@@ -31,6 +30,17 @@ _RESTARTS = 3
 _MANY = 30
 
 Progress = Callable[[int, int, str], None]
+
+
+# The name of a graph, its weights, whether its frequencies are damped, and random numbers.
+_Job = tuple[str, sp.csr_array, bool, SampleRandom]
+
+
+class MemberPlan(NamedTuple):
+    """One clustering of every look: how the views are fused, and whether more frequencies, damped, are used."""
+
+    fusion: str
+    damped: bool
 
 
 @dataclass(frozen=True)
@@ -83,17 +93,22 @@ class Look:
 
 
 def run_looks(
-    looks: list[Evidence], n_clusters: int, sample_graph: Any, seed: int, deadline: float, progress: Progress
+    looks: list[Evidence],
+    plan: Sequence[MemberPlan],
+    n_clusters: int,
+    sample_graph: Any,
+    seed: int,
+    deadline: float,
+    progress: Progress,
 ) -> tuple[list[Look], list[str]]:
     """Cluster the samples in several ways for each way to look at them.
-
-    In a first round each look is tried with small neighbourhoods. Those whose clusterings agree with others are pursued
-    with larger ones: what is found in several ways is hardly an accident of one of them.
 
     Parameters
     ----------
     looks : list of Evidence
         The scaled and weighted views, in several ways.
+    plan : sequence of MemberPlan
+        The clusterings of each look.
     n_clusters : int
         Number of clusters.
     sample_graph : csr_array of shape (n, n) or None
@@ -112,64 +127,30 @@ def run_looks(
     left_out : list of str
         What there was no time for.
     """
-    left_out: list[str] = []
     tried: list[Look] = []
-    longest = 0.0
-    sizes = looks[0].sizes
-
-    def in_time(what: str) -> bool:
-        if tried and time.perf_counter() + longest > deadline:
-            left_out.append(what)
-            return False
-        return True
-
+    start = time.perf_counter()
     for done, evidence in enumerate(looks, start=1):
-        if not in_time(evidence.name):
-            continue
-        start = time.perf_counter()
-        graphs = _graphs(evidence, sizes[0])
+        if tried and (now := time.perf_counter()) + (now - start) / len(tried) > deadline:
+            break
+        graphs = {f"{fusion} graph": (evidence.graph(fusion), damped) for fusion, damped in plan}
         if sample_graph is not None:
-            graphs = {"sample_graph": sample_graph, **graphs}
-        labelings = dict(_clusterings(evidence, graphs, n_clusters, seed))
-        tried.append(_scored(evidence, labelings))
-        longest = max(longest, time.perf_counter() - start)
-        progress(done, 2 * len(looks), evidence.name)
-    tried = _weighted(tried)
-    pursued = [look for look in tried if look.weight >= _LEAST_SHARE * max(one.weight for one in tried)]
-    finished: list[Look] = []
-    for done, look in enumerate(pursued, start=1):
-        if len(sizes) > 1 and in_time(f"{look.evidence.name}, {sizes[1]} neighbours"):
-            labelings = {member.name: member.labels for member in look.members}
-            labelings |= dict(_clusterings(look.evidence, _graphs(look.evidence, sizes[1]), n_clusters, seed))
-            look = _scored(look.evidence, labelings)
-        finished.append(look)
-        progress(len(looks) + done, len(looks) + len(pursued), look.evidence.name)
-    return sorted(_weighted(finished), key=lambda look: -look.weight), left_out
+            graphs["sample_graph"] = sample_graph, True
+        # One stream of random numbers per graph: threads take the graphs in any order.
+        jobs = [(name, *graph, SampleRandom(evidence.views, seed)) for name, graph in graphs.items()]
+        tried.append(_scored(evidence, dict(parallel_map(partial(_clustering, n_clusters), jobs))))
+        progress(done, len(looks), evidence.name)
+    left_out = [evidence.name for evidence in looks[len(tried) :]]
+    return sorted(_weighted(tried), key=lambda look: -look.weight), left_out
 
 
-def _graphs(evidence: Evidence, n_neighbors: int) -> dict[str, sp.csr_array]:
-    return {f"{kind} graph, {n_neighbors} neighbours": evidence.graph(kind, n_neighbors) for kind in FUSIONS}
-
-
-def _clusterings(
-    evidence: Evidence, graphs: dict[str, sp.csr_array], n_clusters: int, seed: int
-) -> Iterator[tuple[str, NDArray[np.intp]]]:
-    """Cluster the low frequencies of graphs: one per cluster, and a few more that count less the higher they are."""
-    views = evidence.views
-    random = SampleRandom(views, seed)
-    for name, graph in graphs.items():
-        values, vectors = low_frequencies(graph, views, int(MORE_FREQUENCIES * n_clusters) + 1)
-        damped = vectors * np.maximum(1 - values, 0) ** 2
-        for points in (vectors[:, :n_clusters], damped):
-            labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS if n_clusters < _MANY else 1)
-            yield f"{name}, {points.shape[1]} frequencies", labels
-
-
-def low_frequencies(graph: sp.csr_array, views: Views, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the lowest frequencies of a graph and their eigenvectors."""
-    count = min(views.n_samples, count)
-    basis = GFT(n_components=count).fit(views, sample_graph=graph)
-    return basis.eigenvalues_[:count], basis.eigenvectors_[:, :count]
+def _clustering(n_clusters: int, job: _Job) -> tuple[str, NDArray[np.intp]]:
+    """Cluster the low frequencies of a graph: one per cluster, or some more that count less the higher they are."""
+    name, graph, damped, random = job
+    values, points = low_frequencies(graph, int(MORE_FREQUENCIES * n_clusters) + 1 if damped else n_clusters)
+    if damped:
+        points = points * np.maximum(1 - values, 0) ** 2
+    labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS if n_clusters < _MANY else 1)
+    return f"{name}, {points.shape[1]} frequencies", labels
 
 
 def _scored(evidence: Evidence, labelings: dict[str, NDArray[np.intp]]) -> Look:

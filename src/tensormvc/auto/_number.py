@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_mutual_info_score
 from sklearn.preprocessing import normalize
 
-from ..bases import GFT
 from ..plotting import plot_cluster_number
 from ..views import as_views
 from ._consensus import ward_labels
 from ._evidence import FUSIONS, Evidence, modularity
 from ._looks import gather_evidence
 from ._samples import Samples
+from ._spectrum import low_frequencies
 
 _COMPARED_SAMPLES = 1500
 _MOST_CLUSTERS = 130
@@ -134,11 +134,10 @@ def cluster_number(evidence: Evidence) -> ClusterNumber:
         raise ValueError(f"n_samples={n} is too few to estimate the number of clusters: set n_clusters")
     numbers = _candidates(most)
     gaps, within, labelings = [], [], []
-    for kind, k in product(FUSIONS, evidence.sizes):
-        graph = evidence.graph(kind, k)
-        basis = GFT(n_components=min(n, most + 1)).fit(evidence.views, sample_graph=graph)
-        clusterings = [ward_labels(normalize(basis.eigenvectors_[:, :number]), number) for number in numbers.tolist()]
-        gaps.append(np.diff(basis.eigenvalues_)[numbers - 1])
+    for graph in [*(evidence.graph(kind) for kind in FUSIONS), evidence.graph("joint", evidence.sizes[0])]:
+        values, vectors = low_frequencies(graph, most + 1)
+        clusterings = [ward_labels(normalize(vectors[:, :number]), number) for number in numbers.tolist()]
+        gaps.append(np.diff(values)[numbers - 1])
         within.append([modularity(graph, labels) for labels in clusterings])
         labelings.append(clusterings)
     stability = np.array([_mean_agreement(clusterings) for clusterings in zip(*labelings, strict=True)])

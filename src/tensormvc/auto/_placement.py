@@ -110,12 +110,12 @@ class FittedClustering:
     @cached_property
     def graph(self) -> sp.csr_array:
         """The graph of all views over the landmarks, with weights up to 1."""
-        return self.evidence.graph("sum", self.evidence.sizes[-1])
+        return self.evidence.graph("sum")
 
     @cached_property
     def map(self) -> NDArray[np.float64]:
         """The landmarks on a map."""
-        graph = self.evidence.graph("joint", self.evidence.sizes[-1])
+        graph = self.evidence.graph("joint")
         return layout(graph, principal_plane(self.evidence.joint_parts))
 
     @cached_property

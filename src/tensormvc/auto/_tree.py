@@ -17,7 +17,7 @@ from ..backend.linalg import one_hot
 from ..graphs._distances import DistanceBlocks
 from ._consensus import merged
 from ._evidence import FUSIONS, Evidence
-from ._members import low_frequencies
+from ._spectrum import low_frequencies
 
 # Clusters are split into up to this many more, or twice as many if that is less.
 _MORE_CLUSTERS = 30
@@ -91,8 +91,8 @@ def build_tree(evidence: Evidence, shares: NDArray[np.float64], same: NDArray[np
     labels = np.argmax(shares, axis=1)
     n, k = shares.shape
     most = max(k, min(k + max(_FEWEST_MORE, min(k, _MORE_CLUSTERS)), n // _LEAST_CLUSTER_SIZE))
-    graphs = [evidence.graph(kind, evidence.sizes[-1]) for kind in FUSIONS]
-    points = normalize(low_frequencies(graphs[0], evidence.views, most)[1])[same]
+    graphs = [evidence.graph(kind) for kind in FUSIONS]
+    points = normalize(low_frequencies(graphs[0], most)[1])[same]
     leaves, leaf_labels, below = _split(points, labels, k, most)
     most = len(leaf_labels)
     merges = np.concatenate([below, _merge(shares, _centre_distances(evidence, labels, k), leaf_labels, below)])

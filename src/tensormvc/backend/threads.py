@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
@@ -74,6 +74,20 @@ def parallel_ranges(work: Callable[[int, int], None], size: int, grain: int = 1)
             for future in others:
                 future.cancel()
             wait(others)
+
+
+def parallel_map(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """Return what a function makes of each item, in their order; threads take the next item when they are ready."""
+    results: list[Any] = [None] * len(items)
+    remaining = iter(range(len(items)))
+
+    def work(start: int, stop: int) -> None:
+        for i in remaining:
+            results[i] = function(items[i])
+
+    with one_blas_thread():
+        parallel_ranges(work, min(len(items), thread_count()))
+    return results
 
 
 @cache

@@ -16,7 +16,7 @@ from ..backend.arrays import is_sparse
 from ..backend.threads import one_openmp_thread, parallel_ranges
 from ._distances import DistanceBlocks, tie_margin
 
-_BANDWIDTH_STEPS = 50
+_BANDWIDTH_STEPS = 30
 # A bandwidth is at least this share of the mean distance to the neighbours: duplicates would make it 0.
 _LEAST_BANDWIDTH = 1e-3
 # Threads search for multiples of this number of samples, the size of scikit-learn's blocks.

@@ -85,6 +85,7 @@ def lowest_eigenpairs(
     *,
     ceiling: float,
     start: NDArray[np.float64],
+    tol: float = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Return the lowest eigenpairs of a Laplacian L whose null vectors N are known, by Lanczos.
 
@@ -103,6 +104,8 @@ def lowest_eigenpairs(
         c, an upper bound of the spectrum.
     start : ndarray of shape (n,)
         Starting vector, a function of the samples' values.
+    tol : float, default=0
+        Relative accuracy of the eigenvalues; 0 is that of the machine.
 
     Returns
     -------
@@ -119,7 +122,9 @@ def lowest_eigenpairs(
     try:
         with one_blas_thread():
             operator = LinearOperator((n, n), matvec=shifted, dtype=np.float64)
-            upper, vectors = eigsh(operator, k=k, which="LA", v0=start, ncv=min(n, 2 * k + 60), **options)
+            # More vectors mean fewer restarts, which a high accuracy takes many of.
+            ncv = min(n, 2 * k + (30 if tol else 60))
+            upper, vectors = eigsh(operator, k=k, which="LA", v0=start, ncv=ncv, tol=tol, **options)
     except ArpackNoConvergence:
         return None
     order = np.argsort(-upper)
