@@ -1,11 +1,14 @@
 """Data that several tests of the front door share."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 import tensormvc as tm
+from tensormvc.auto import _estimator
+from tensormvc.auto._effort import EFFORTS
 
 acc = tm.metrics.clustering_accuracy
 
@@ -20,6 +23,11 @@ def quiet_fit(views, n_clusters=10, **options):
         warnings.simplefilter("ignore", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         return fit(views, n_clusters, **options)
+
+
+def limit_landmarks(patch, count):
+    """Let at most so many samples be clustered, and all others be placed."""
+    patch.setattr(_estimator, "choose_effort", lambda *_: replace(EFFORTS["high"], most_landmarks=count))
 
 
 def blobs(n_samples=90, n_clusters=3, widths=(4, 6), seed=0):

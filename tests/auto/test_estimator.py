@@ -7,9 +7,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import tensormvc as tm
-from tensormvc.auto import _estimator
+from tensormvc.auto import _effort
 
-from .data import acc, blobs, fit, quiet_fit
+from .data import acc, blobs, fit, limit_landmarks, quiet_fit
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,7 @@ def test_order_changes_nothing_in_full(request, data):
 
 def test_order_changes_nothing_beyond_the_landmarks(monkeypatch):
     views, _y = blobs(150)
-    monkeypatch.setattr(_estimator, "_MOST_LANDMARKS", 60)
-    monkeypatch.setattr(_estimator, "_LEAST_LANDMARKS", 60)
+    limit_landmarks(monkeypatch, 60)
     model = fit(views, 3)
     order = np.random.default_rng(1).permutation(150)
     assert_same_results(fit([view[order] for view in views[::-1]], 3), model, order, [1, 0])
@@ -104,20 +103,34 @@ def test_unsure_samples_are_the_wrong_ones(digits, digits_model):
     assert roc_auc_score(wrong, 1 - digits_model.confidence_) > 0.75
 
 
-def test_the_budget_decides_the_landmarks_and_ends_the_fit(digits):
+def test_the_budget_decides_the_effort_and_ends_the_fit(digits):
     views, _y = digits
     start = time.perf_counter()
     with pytest.warns(RuntimeWarning, match="too short for . parts of the fit: raise it"):
         model = fit(views, time_budget=1e-3)
     assert model.report_.left_out
-    assert len(model.report_.members) == 6
+    assert len(model.report_.members) == 2
     assert "Left out" in str(model.report_)
+    assert "Effort: low" in str(model.report_)
     assert time.perf_counter() - start < 15
-    count = _estimator._landmark_count
-    assert count(20_000, [5], 300) == 10_000
-    assert count(20_000, [5], 4) < count(20_000, [5], 6) < 10_000
-    assert count(20_000, [5], 1e-6) == 1000
-    assert count(500, [5], 1e-6) == 500
+
+
+def test_the_highest_affordable_effort_is_chosen(monkeypatch):
+    monkeypatch.setattr(_effort, "_unit_of_work", lambda: 0.02)
+    costs = {name: level.work(70_000, [300, 400], 10) * 0.02 for name, level in _effort.EFFORTS.items()}
+    assert costs["low"] < costs["medium"] < costs["high"] < costs["full"]
+    for name in ("low", "medium", "high"):
+        assert _effort.choose_effort("auto", 70_000, [300, 400], 10, 1.01 * costs[name]).name == name
+    assert _effort.choose_effort("auto", 70_000, [300, 400], 10, 1e-9).name == "low"
+    assert _effort.choose_effort("auto", 70_000, [300, 400], 10, 1e9).name == "high"
+    assert _effort.choose_effort("full", 70_000, [300, 400], 10, 1e-9).name == "full"
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3, -1])
+def test_the_number_of_threads_changes_nothing(n_jobs):
+    views, _y = blobs(700, widths=(4, 6, 5))
+    model = fit(views, 3)
+    assert_same_results(fit(views, 3, n_jobs=n_jobs), model, np.arange(700))
 
 
 def test_it_tells_what_it_chose(digits_model):

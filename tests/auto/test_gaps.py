@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import tensormvc as tm
-from tensormvc.auto import _estimator
 
-from .data import acc, blobs, fit, quiet_fit, with_gaps
+from .data import acc, blobs, fit, limit_landmarks, quiet_fit, with_gaps
 from .test_estimator import assert_same_results
 
 # 20 random inputs in the quick profile, 2 000 in the full one.
@@ -22,8 +21,7 @@ HOSTILE_INPUTS = 20 if settings.default.max_examples < 100 else 2000
 @pytest.mark.parametrize("n_landmarks", [90, 50])
 def test_order_changes_nothing_with_gaps(monkeypatch, n_landmarks):
     """Missing samples, single gaps, duplicates, and empty rows placed anywhere."""
-    monkeypatch.setattr(_estimator, "_MOST_LANDMARKS", n_landmarks)
-    monkeypatch.setattr(_estimator, "_LEAST_LANDMARKS", n_landmarks)
+    limit_landmarks(monkeypatch, n_landmarks)
     views = with_gaps(blobs(90, widths=(4, 6, 5))[0])
     for view in views:
         view[[2, 40]] = 0

@@ -7,11 +7,10 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 import tensormvc as tm
-from tensormvc.auto import _estimator
 from tensormvc.auto._estimator import confidence
 from tensormvc.auto._scaling import RECIPES
 
-from .data import acc, blobs, fit, quiet_fit, with_gaps
+from .data import acc, blobs, fit, limit_landmarks, quiet_fit, with_gaps
 
 METHODS = ("predict_proba", "transform", "outlier_score")
 
@@ -33,8 +32,7 @@ def few_landmarks():
     for view in views:
         view[7] = 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_estimator, "_MOST_LANDMARKS", 60)
-        patch.setattr(_estimator, "_LEAST_LANDMARKS", 60)
+        limit_landmarks(patch, 60)
         return quiet_fit(views, 3), views, y
 
 

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensormvc.auto import _estimator
 from tensormvc.auto._consensus import merged
 from tensormvc.auto._tree import _merge, _numbered
 
-from .data import acc, blobs, fit, quiet_fit, with_gaps
+from .data import acc, blobs, fit, limit_landmarks, quiet_fit, with_gaps
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +32,7 @@ def gappy():
 def few_landmarks():
     views, _y = blobs(150, n_clusters=4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_estimator, "_MOST_LANDMARKS", 60)
-        patch.setattr(_estimator, "_LEAST_LANDMARKS", 60)
+        limit_landmarks(patch, 60)
         return fit(with_gaps(views), 4)
 
 

@@ -4,7 +4,8 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,15 +16,17 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..backend.linalg import one_hot
+from ..backend.threads import limited_threads
 from ..explain import Explanation, SampleExplanation, explain_clusters
 from ..methods._base import COUNT, POSITIVE, MultiViewClusterer
 from ..rows import SampleRandom
 from ..views import Views, as_views
 from ._consensus import cluster_embedding, consensus_embedding, consensus_shares, decided
+from ._effort import EFFORTS, Effort, choose_effort
 from ._evidence import Evidence, shares_of_views
 from ._looks import gather_looks
 from ._map import place as place_on_map
-from ._members import Look, MemberPlan, run_looks
+from ._members import Look, run_looks
 from ._number import cluster_number
 from ._placement import FittedClustering, FittedView, strongest
 from ._report import report_on
@@ -31,15 +34,10 @@ from ._samples import Samples, first_of_duplicates
 from ._scaling import RECIPES, refuse_extremes
 from ._tree import ClusterTree
 
-PLAN = (MemberPlan("sum", True), MemberPlan("joint", True), MemberPlan("agreement", False))
-_MOST_LANDMARKS = 10_000
-_LEAST_LANDMARKS = 1000
-# Shares of the time budget for the neighbour search, and for everything up to the consensus.
-_NEIGHBOUR_SHARE = 0.35
+# Share of the time budget for everything up to the consensus.
 _MEMBER_SHARE = 0.85
-# Estimated seconds of the neighbour search per pair of samples, and per pair and feature.
-_SECONDS_PER_PAIR = 8e-9
-_SECONDS_PER_PRODUCT = 5e-11
+# Number of clusters that the effort is chosen for where it is not known yet.
+_TYPICAL_NUMBER = 20
 # Weight of the votes of the clusterings where they would leave a cluster without samples.
 _WEAK_VOTES = 0.25
 # Nearest landmarks that are kept of every sample, for maps, graphs and finer clusters.
@@ -55,8 +53,8 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
     1. It looks at the views in several ways: scaled as the other views confirm it, whitened, and as suits counts. In
        each of them, a view counts as much as its nearest neighbours agree with those of the other views.
-    2. For each way it fuses the views into k-nearest-neighbour graphs, in three ways and with 10 and 20 neighbours, and
-       clusters the low frequencies of each graph.
+    2. For each way it fuses the views into k-nearest-neighbour graphs, in three ways, and clusters the low frequencies
+       of each graph.
     3. It combines these clusterings into one by consensus clustering. A way of looking counts the more, the better its
        clusterings agree; a clustering the more, the better it fits the graphs of the views.
 
@@ -84,12 +82,19 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         How much each view counts: "auto", or numbers, one per view or a mapping from names of views, which replace the
         weights that the views would get. The report shows both.
     time_budget : float, default=300
-        Seconds that the fit may take. A shorter budget means fewer landmarks (at least 1 000), by a fixed rule, so that
-        fits are reproducible. Only if the time runs out nevertheless are parts left out, with a warning.
+        Seconds that the fit may take: "auto" chooses the effort by it. Only if the time runs out nevertheless are parts
+        left out, with a warning.
+    effort : {"auto", "low", "medium", "high", "full"}, default="auto"
+        How many samples are clustered at most, the landmarks that all others are placed by: 2 000, 5 000, 10 000 or
+        20 000. "low" also makes do with fewer clusterings. "auto" takes the highest level up to "high" that the time
+        budget is enough for on this machine; set another one for results that do not depend on its speed.
     view_sizes : sequence of int, optional
         Number of columns of each view, if `fit` gets one array.
     random_state : int, RandomState instance or None, default=None
         Seed of the k-means starts.
+    n_jobs : int, optional
+        Number of threads, −1 for all processors; by default those of ``OMP_NUM_THREADS``, or all. Results do not depend
+        on it.
     verbose : int, default=0
         1 prints a line after each stage.
     progress : function of (done, total, stage), optional
@@ -144,8 +149,10 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         "normalisation": [str, list, tuple, dict],
         "view_weights": [StrOptions({"auto"}), "array-like", dict],
         "time_budget": POSITIVE,
+        "effort": [StrOptions({"auto", *EFFORTS})],
         "view_sizes": ["array-like", None],
         "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "progress": [callable, None],
     }
@@ -154,10 +161,31 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     normalisation: Any = "auto"
     view_weights: Any = "auto"
     time_budget: float = 300
+    effort: str = "auto"
     view_sizes: Sequence[int] | None = None
     random_state: Any = None
+    n_jobs: int | None = None
     verbose: int = 0
     progress: Callable[[int, int, str], Any] | None = None
+
+    def fit(self, views: Any, y: Any = None, *, sample_graph: Any = None) -> Self:
+        """Cluster the samples.
+
+        Parameters
+        ----------
+        views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
+            The views; `view_sizes` tells several views in one array apart. Samples may be missing in views.
+        y : ignored
+            Present for scikit-learn's convention.
+        sample_graph : array or sparse matrix of shape (n_samples, n_samples), optional
+            A graph over the samples that leads to further clusterings.
+
+        Returns
+        -------
+        self
+        """
+        with limited_threads(self.n_jobs):
+            return super().fit(views, sample_graph=sample_graph)
 
     def _views_of(self, views: Any) -> Views:
         return as_views(views, view_sizes=self.view_sizes, unit=False, lenient=True).on_host()
@@ -166,7 +194,8 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         start = time.perf_counter()
         refuse_extremes(views.arrays, views.names)
         samples = Samples.of(views.arrays, views.missing)
-        landmarks = self._choose_landmarks(samples)
+        effort = self._choose_effort(samples)
+        landmarks = samples.described[: effort.most_landmarks]
         landmark_views = samples.completed(views, landmarks)
         for name, count in zip(views.names, (~landmark_views.missing).sum(axis=0).tolist(), strict=True):
             if count < 2:
@@ -180,7 +209,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         if sample_graph is not None:
             sample_graph = sp.csr_array(sample_graph[landmarks][:, landmarks])
         deadline = start + _MEMBER_SHARE * self.time_budget
-        tried, left_out = run_looks(looks, PLAN, self.n_clusters_, sample_graph, seed, deadline, self._notify)
+        tried, left_out = run_looks(looks, effort.plan, self.n_clusters_, sample_graph, seed, deadline, self._notify)
         hashes = samples.hashes[landmarks]
         shares, embedding = _consensus(tried, self.n_clusters_, seed, first_of_duplicates(hashes))
         if (found := shares.shape[1]) < self.n_clusters_:
@@ -196,6 +225,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             self.view_weights,
             cluster_number=estimate,
             n_clusters=self.n_clusters_,
+            effort=effort.name,
             n_landmarks=len(landmarks),
             left_out=left_out,
             seconds=time.perf_counter() - start,
@@ -206,12 +236,12 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         for message in self.report_.warnings:
             warnings.warn(message, UserWarning, stacklevel=4)
 
-    def _choose_landmarks(self, samples: Samples) -> NDArray[np.intp]:
-        described = samples.described
-        if len(described) < max(2, 1 if self.n_clusters == "auto" else int(self.n_clusters)):
-            raise ValueError(f"only {len(described)} samples have any value that is not zero: nothing to cluster")
+    def _choose_effort(self, samples: Samples) -> Effort:
+        n, k = len(samples.described), self.n_clusters
+        if n < max(2, 1 if isinstance(k, str) else k):
+            raise ValueError(f"only {n} samples have any value that is not zero: nothing to cluster")
         widths = [array.shape[1] for array in samples.arrays]
-        return described[: _landmark_count(len(described), widths, self.time_budget)]
+        return choose_effort(self.effort, n, widths, _TYPICAL_NUMBER if isinstance(k, str) else k, self.time_budget)
 
     def predict(self, views: Any, *, min_confidence: float = 0.0) -> NDArray[np.intp]:
         """Assign samples to clusters by their nearest landmarks, in the views that they have.
@@ -270,8 +300,9 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         check_is_fitted(self)
         if getattr(views, "ndim", 0) == 2 and not hasattr(views, "columns"):
             validate_data(self, views, reset=False, skip_check_array=True)
-        samples, _ = self.fitted_.samples_of(views, self.view_sizes)
-        return self.fitted_.place(samples)
+        with limited_threads(self.n_jobs):
+            samples, _ = self.fitted_.samples_of(views, self.view_sizes)
+            return self.fitted_.place(samples)
 
     @property
     def tree_(self) -> ClusterTree:
@@ -462,13 +493,6 @@ def confidence(membership: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.ones(len(membership))
     ordered = np.partition(membership, -2, axis=1)
     return np.asarray(ordered[:, -1] - ordered[:, -2])
-
-
-def _landmark_count(n_samples: int, widths: list[int], time_budget: float) -> int:
-    """Return how many samples can be compared with all others in time, by a rule that does not look at the clock."""
-    seconds = n_samples * ((len(widths) + 1) * _SECONDS_PER_PAIR + 2 * sum(widths) * _SECONDS_PER_PRODUCT)
-    affordable = int(_NEIGHBOUR_SHARE * time_budget / seconds)
-    return min(n_samples, max(_LEAST_LANDMARKS, min(_MOST_LANDMARKS, affordable)))
 
 
 def _consensus(

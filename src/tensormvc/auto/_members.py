@@ -171,6 +171,9 @@ def _weighted(looks: list[Look]) -> list[Look]:
     agreement = (index @ fits - fits) / rest if len(members) > 1 else np.ones(1)
     weights = fits * np.exp((agreement - agreement.max()) / AGREEMENT_TEMPERATURE)
     weights /= weights.sum()
+    np.fill_diagonal(index, 0)
+    # Weighted as in the consensus: what a clustering without weight says does not make the result less certain.
+    agreement = index @ weights / np.maximum(1 - weights, np.finfo(np.float64).tiny) if len(members) > 1 else np.ones(1)
     result, first = [], 0
     for look in looks:
         own = slice(first, first := first + len(look.members))

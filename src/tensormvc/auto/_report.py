@@ -53,6 +53,8 @@ class AutoReport:
         The clusterings that were combined, most weight first.
     n_samples : int
         Number of samples.
+    effort : str
+        Level of effort: "low", "medium", "high" or "full".
     n_landmarks : int
         Number of samples that were clustered; the others got the labels of their nearest landmarks.
     n_gaps : dict of str to int
@@ -77,6 +79,7 @@ class AutoReport:
     cluster_number: ClusterNumber | None
     members: list[Member]
     n_samples: int
+    effort: str
     n_landmarks: int
     n_gaps: dict[str, int]
     n_single: int
@@ -128,6 +131,7 @@ class AutoReport:
         if self.n_landmarks < self.n_samples - self.n_empty:
             share = f"{self.n_landmarks:,} of {self.n_samples:,} samples"
             lines.append(f"Landmarks: {share} were clustered; the others got the labels of their nearest landmarks")
+        lines.append(f"Effort: {self.effort}")
         lines.append(f"Consensus of {len(self.members)} clusterings, by the scaling of the views (agreement; weight)")
         lines += [f"  {look.name}: {look.agreement:.2f}; {100 * look.weight:.0f} %" for look in self.looks]
         if self.left_out:

@@ -18,8 +18,10 @@ def thread_count() -> int:
     """Return the number of threads to use: the available processors, or ``OMP_NUM_THREADS`` if that is fewer.
 
     Process pools (joblib, loky, Dask) set that variable in their workers, so nested parallelism does not oversubscribe
-    the machine. Processors are counted once.
+    the machine. Processors are counted once. `limited_threads` sets another number.
     """
+    if asked := getattr(_this_thread, "asked", None):
+        return int(asked)
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     available = _processors()
     return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
@@ -32,6 +34,21 @@ def _processors() -> int:
 
 
 _this_thread = threading.local()
+
+
+@contextmanager
+def limited_threads(n_jobs: int | None) -> Iterator[None]:
+    """Use so many threads, counted as in joblib (−1: all processors); None changes nothing."""
+    if n_jobs is None:
+        yield
+        return
+    before = getattr(_this_thread, "asked", None)
+    _this_thread.asked = joblib.effective_n_jobs(n_jobs)
+    try:
+        with _libraries().limit(limits=_this_thread.asked):
+            yield
+    finally:
+        _this_thread.asked = before
 
 
 @cache

@@ -1,0 +1,88 @@
+"""How much work a fit takes on: a few levels, chosen by the size of the data and the time budget."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from ..backend.threads import parallel_ranges
+from ._members import MemberPlan
+
+# Costs in units of `_unit_of_work`, as measured: a pair of samples, compared in a view and with all its features, for
+# the neighbours among the landmarks and for the other samples, and a landmark in one clustering, per cluster.
+_PER_PAIR = 1e-6
+_PER_PRODUCT = 1e-8
+_PER_MEMBER = 6e-4
+# Ways to look at the views.
+_LOOKS = 7
+# Size of the matrices that a unit of work multiplies.
+_UNIT = 512
+
+_SUM, _JOINT, _AGREEMENT = MemberPlan("sum", True), MemberPlan("joint", True), MemberPlan("agreement", False)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """A level of effort.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    most_landmarks : int
+        Number of samples that are clustered at most.
+    plan : tuple of MemberPlan
+        The clusterings of each way to look at the views.
+    """
+
+    name: str
+    most_landmarks: int
+    plan: tuple[MemberPlan, ...]
+
+    def work(self, n_samples: int, widths: list[int], n_clusters: int) -> float:
+        """Return the estimated cost of a fit, in units of `_unit_of_work`."""
+        n = min(n_samples, self.most_landmarks)
+        pair = (len(widths) + 1) * _PER_PAIR + 2 * sum(widths) * _PER_PRODUCT
+        return n * (_LOOKS * n + n_samples - n) * pair + _LOOKS * len(self.plan) * n * (n_clusters + 5) * _PER_MEMBER
+
+
+EFFORTS = {
+    effort.name: effort
+    for effort in (
+        Effort("low", 2_000, (_SUM, _JOINT)),
+        Effort("medium", 5_000, (_SUM, _JOINT, _AGREEMENT)),
+        Effort("high", 10_000, (_SUM, _JOINT, _AGREEMENT)),
+        Effort("full", 20_000, (_SUM, _JOINT, _AGREEMENT)),
+    )
+}
+# "full" is for those who ask for it.
+_BY_BUDGET = ("high", "medium", "low")
+
+
+def choose_effort(name: str, n_samples: int, widths: list[int], n_clusters: int, time_budget: float) -> Effort:
+    """Return the level of this name; for "auto", the highest one up to "high" that the time budget is enough for."""
+    if name != "auto":
+        return EFFORTS[name]
+    affordable = time_budget / _unit_of_work()
+    costs = {level: EFFORTS[level].work(n_samples, widths, n_clusters) for level in _BY_BUDGET}
+    return EFFORTS[next((level for level, cost in costs.items() if cost <= affordable), _BY_BUDGET[-1])]
+
+
+@cache
+def _unit_of_work() -> float:
+    """Return the seconds that some typical work takes, on all threads, measured once per process."""
+    matrices = np.random.default_rng(0).standard_normal((8, _UNIT, _UNIT))
+
+    def work(start: int, stop: int) -> None:
+        for matrix in matrices[start:stop]:
+            np.partition(matrix @ matrix, 10, axis=1)
+
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        parallel_ranges(work, len(matrices))
+        seconds.append(time.perf_counter() - start)
+    return min(seconds[1:])
