@@ -3,7 +3,8 @@
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,17 +19,19 @@ from ..backend.linalg import one_hot
 from ..explain import Explanation, SampleExplanation, explain_clusters
 from ..methods._base import COUNT, POSITIVE, MultiViewClusterer
 from ..rows import SampleRandom
-from ..views import Views, as_views
+from ..views import Views, any_dask, as_views
 from ._consensus import cluster_embedding, consensus_embedding, consensus_shares, decided
-from ._evidence import Evidence, shares_of_views
+from ._evidence import Evidence
+from ._fitted import FittedClustering, FittedView
 from ._looks import gather_looks
 from ._map import place as place_on_map
 from ._members import Look, run_looks
 from ._number import cluster_number
-from ._placement import FittedClustering, FittedView, strongest
+from ._placement import Placement, confidence, strongest
 from ._report import report_on
-from ._samples import Samples, first_of_duplicates
-from ._scaling import RECIPES, refuse_extremes
+from ._samples import first_of_duplicates
+from ._scaling import RECIPES, refuse_sizes
+from ._source import Source, clusters_by_size, source_of
 from ._tree import ClusterTree
 
 _MOST_LANDMARKS = 10_000
@@ -41,8 +44,6 @@ _SECONDS_PER_PAIR = 8e-9
 _SECONDS_PER_PRODUCT = 5e-11
 # Weight of the votes of the clusterings where they would leave a cluster without samples.
 _WEAK_VOTES = 0.25
-# Nearest landmarks that are kept of every sample, for maps, graphs and finer clusters.
-_KEPT_LINKS = 5
 
 
 @dataclass(repr=False, eq=False)
@@ -159,14 +160,20 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     progress: Callable[[int, int, str], Any] | None = None
 
     def _views_of(self, views: Any) -> Views:
-        return as_views(views, view_sizes=self.view_sizes, unit=False, lenient=True).on_host()
+        if any_dask(views):
+            return chunked_views(views, self.view_sizes)
+        # Rows stay where and as they are: only landmarks are brought into an order.
+        given = as_views(
+            views, view_sizes=self.view_sizes, canonical=False, unit=False, keep_on_disk=True, lenient=True
+        )
+        return given.on_host()
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         start = time.perf_counter()
-        refuse_extremes(views.arrays, views.names)
-        samples = Samples.of(views.arrays, views.missing)
-        landmarks = self._choose_landmarks(samples)
-        landmark_views = samples.completed(views, landmarks)
+        source = source_of(views)
+        refuse_sizes(source.largest, views.names)
+        landmarks, keys, samples = source.first(self._landmark_count(source))
+        landmark_views = samples.as_views(views, landmarks, keys)
         for name, count in zip(views.names, (~landmark_views.missing).sum(axis=0).tolist(), strict=True):
             if count < 2:
                 raise ValueError(f"{name} has values for {count} of {len(landmarks)} samples: leave this view out")
@@ -180,18 +187,17 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             sample_graph = sp.csr_array(sample_graph[landmarks][:, landmarks])
         deadline = start + _MEMBER_SHARE * self.time_budget
         tried, left_out = run_looks(looks, self.n_clusters_, sample_graph, seed, deadline, self._notify)
-        hashes = samples.hashes[landmarks]
-        shares, embedding = _consensus(tried, self.n_clusters_, seed, first_of_duplicates(hashes))
+        shares, embedding = _consensus(tried, self.n_clusters_, seed, first_of_duplicates(samples.hashes))
         if (found := shares.shape[1]) < self.n_clusters_:
             message = f"only {found} distinct clusters were found, fewer than n_clusters={self.n_clusters_}"
             warnings.warn(f"{message}, possibly because of duplicate samples", ConvergenceWarning, stacklevel=4)
             self.n_clusters_ = found
-        fitted = _fitted(landmark_views, hashes, tried[0].evidence, shares, embedding)
-        self._set_results(views, samples, fitted, landmarks)
+        self.landmarks_ = landmarks
+        self._set_results(source, _fitted(landmark_views, samples.hashes, tried[0].evidence, shares, embedding))
         self.report_ = report_on(
             tried,
             views,
-            samples,
+            source.presence,
             self.view_weights,
             cluster_number=estimate,
             n_clusters=self.n_clusters_,
@@ -205,12 +211,11 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         for message in self.report_.warnings:
             warnings.warn(message, UserWarning, stacklevel=4)
 
-    def _choose_landmarks(self, samples: Samples) -> NDArray[np.intp]:
-        described = samples.described
-        if len(described) < max(2, 1 if self.n_clusters == "auto" else int(self.n_clusters)):
-            raise ValueError(f"only {len(described)} samples have any value that is not zero: nothing to cluster")
-        widths = [array.shape[1] for array in samples.arrays]
-        return described[: _landmark_count(len(described), widths, self.time_budget)]
+    def _landmark_count(self, source: Source) -> int:
+        n = source.presence.n_samples - source.presence.n_empty
+        if n < max(2, 1 if self.n_clusters == "auto" else int(self.n_clusters)):
+            raise ValueError(f"only {n} samples have any value that is not zero: nothing to cluster")
+        return _landmark_count(n, source.views.widths, self.time_budget)
 
     def predict(self, views: Any, *, min_confidence: float = 0.0) -> NDArray[np.intp]:
         """Assign samples to clusters by their nearest landmarks, in the views that they have.
@@ -229,9 +234,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         -------
         ndarray of int of shape (n_samples,)
         """
-        membership = self.predict_proba(views)
-        labels = np.argmax(membership, axis=1)
-        return np.where(confidence(membership) < min_confidence, -1, labels)
+        return self._each(views, partial(_labels, least=min_confidence))
 
     def predict_proba(self, views: Any) -> NDArray[np.float64]:
         """Return by how much samples belong to each cluster, (n_samples, n_clusters); rows sum to 1.
@@ -241,8 +244,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
-        links, _ = self._place(views)
-        return self.fitted_.memberships(links)
+        return self._each(views, _memberships)
 
     def transform(self, views: Any) -> NDArray[np.float64]:
         """Return the coordinates of samples in ``embedding_``: the mean over their nearest landmarks.
@@ -252,8 +254,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
-        links, _ = self._place(views)
-        return np.asarray(links @ self.fitted_.embedding)
+        return self._each(views, _coordinates)
 
     def outlier_score(self, views: Any) -> NDArray[np.float64]:
         """Return how much farther the nearest landmarks of samples are than is usual there, as ``outlier_score_``.
@@ -263,14 +264,18 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
-        return self._place(views)[1]
+        return self._each(views, _scores)
 
-    def _place(self, views: Any) -> tuple[sp.csr_array, NDArray[np.float64]]:
+    def _each(self, views: Any, work: Callable[..., Any]) -> Any:
+        """Return what work makes of the links and outlier scores of samples, block by block."""
         check_is_fitted(self)
         if getattr(views, "ndim", 0) == 2 and not hasattr(views, "columns"):
             validate_data(self, views, reset=False, skip_check_array=True)
+        if any_dask(views):
+            return each_on_dask(self.fitted_, views, self.view_sizes, work)
         samples, _ = self.fitted_.samples_of(views, self.view_sizes)
-        return self.fitted_.place(samples)
+        placement = self.fitted_.placement
+        return np.concatenate([work(placement, *placement.place(samples[rows])) for rows in samples.blocks()])
 
     @property
     def tree_(self) -> ClusterTree:
@@ -298,12 +303,10 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         if k == self.n_clusters_:
             return self.labels_.copy()
         labels = groups[self._leaves]
-        described = np.flatnonzero(np.diff(self.links_.indptr))
-        # In working order, so that clusters of equal size are numbered by the data.
-        first = described[np.argsort(self.ranks_[described])]
-        number = np.argsort(_by_size(labels[first], k))
-        labels = number[labels]
-        labels[np.diff(self.links_.indptr) == 0] = 0
+        described = np.diff(self.links_.indptr) > 0
+        # The ranks let the data decide how clusters of equal size are numbered.
+        labels = np.argsort(clusters_by_size(labels[described], self.ranks_[described], k))[labels]
+        labels[~described] = 0
         return np.asarray(labels)
 
     @property
@@ -346,8 +349,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
-        links, _ = self._place(views)
-        return place_on_map(self.fitted_.map, strongest(links, _KEPT_LINKS))
+        return self._each(views, partial(_on_map, positions=self.fitted_.map))
 
     def explain(self, feature_names: Any = None) -> Explanation:
         """Find the features that set each cluster apart, the views that support it, and its typical samples.
@@ -363,16 +365,16 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             On the landmarks; with `to_frame`, `plot`, and text when printed.
         """
         check_is_fitted(self)
-        views = [self.fitted_.views[v] for v in np.argsort(self.fitted_.view_order)]
-        missing = self.fitted_.missing[:, np.argsort(self.fitted_.view_order)]
+        given = np.argsort(self.fitted_.view_order)
+        views, missing = [self.fitted_.views[v] for v in given], self.fitted_.missing[:, given]
         if feature_names is None:
             feature_names = [view.feature_names for view in views]
         return explain_clusters(
             [view.values for view in views],
-            self.labels_[self.landmarks_],
+            np.argmax(self.fitted_.shares, axis=1),
             missing=missing,
-            confidence=self.confidence_[self.landmarks_],
-            view_support=self.sample_view_weights_[self.landmarks_],
+            confidence=confidence(self.fitted_.shares),
+            view_support=self.fitted_.evidence.sample_weights[self.fitted_.first_of_duplicates][:, given],
             relative=[RECIPES[view.scaling.name].relative and view.values.min() >= 0 for view in views],
             feature_names=feature_names,
             view_names=self.view_names_,
@@ -414,34 +416,16 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     def _names_of(self, samples: NDArray[np.intp]) -> NDArray[Any]:
         return samples if self.sample_ids_ is None else np.asarray(self.sample_ids_)[samples]
 
-    def _set_results(self, views: Views, samples: Samples, fitted: FittedClustering, landmarks: Any) -> None:
+    def _set_results(self, source: Source, fitted: FittedClustering) -> None:
         """Set what there is of every sample: landmarks have it, the others get it from their nearest landmarks."""
-        links, scores = fitted.place(samples)
-        membership = fitted.memberships(links)
-        labels = np.argmax(membership, axis=1)
-        described = np.flatnonzero(np.diff(links.indptr))
-        number = _by_size(labels[described], self.n_clusters_)
-        evidence = fitted.evidence
-        fitted = replace(fitted, shares=fitted.shares[:, number], priority=np.argsort(number)[fitted.priority])
-        fitted.remember(evidence)
-        membership = membership[:, number]
-        # Without any value, all clusters are equally likely, and the first one is as good as any.
-        labels = np.argmax(membership, axis=1)
-        self.fitted_ = fitted
-        self.membership_ = views.to_given_order(membership)
-        self.confidence_ = confidence(self.membership_)
-        self.embedding_ = views.to_given_order(np.asarray(links @ fitted.embedding))
-        self.outlier_score_ = views.to_given_order(scores)
-        self.links_ = views.to_given_order(strongest(links, _KEPT_LINKS))
-        self.ranks_ = views.to_given_order(np.arange(views.n_samples))
-        self.landmarks_ = views.order[landmarks]
-        self.sample_ids_ = views.sample_ids
-        given = np.argsort(views.view_order)
-        self.view_names_ = [views.names[v] for v in given]
-        weights = shares_of_views(fitted.evidence.weights, samples.missing)
-        weights[landmarks] = fitted.evidence.sample_weights[fitted.first_of_duplicates]
-        self.sample_view_weights_ = views.to_given_order(weights[:, given])
-        views.local_rows.hold(labels=labels)
+        self.fitted_, results = source.results(fitted, self._notify)
+        for name, values in results.items():
+            setattr(self, f"{name}_", values)
+        self.sample_ids_ = source.views.sample_ids
+        self.view_names_ = self.fitted_.names_as_given
+
+    def _set_labels(self, views: Views) -> None:
+        """Leave the labels as they are: duplicates have one label already, and clusters are numbered by size."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -455,12 +439,25 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             self.progress(done, total, stage)
 
 
-def confidence(membership: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return by how much the largest share of each sample exceeds its second largest."""
-    if membership.shape[1] == 1:
-        return np.ones(len(membership))
-    ordered = np.partition(membership, -2, axis=1)
-    return np.asarray(ordered[:, -1] - ordered[:, -2])
+def _memberships(placement: Placement, links: sp.csr_array, scores: Any) -> NDArray[np.float64]:
+    return placement.memberships(links)
+
+
+def _labels(placement: Placement, links: sp.csr_array, scores: Any, least: float) -> NDArray[np.intp]:
+    membership = placement.memberships(links)
+    return np.where(confidence(membership) < least, -1, np.argmax(membership, axis=1))
+
+
+def _coordinates(placement: Placement, links: sp.csr_array, scores: Any) -> NDArray[np.float64]:
+    return np.asarray(links @ placement.embedding)
+
+
+def _scores(placement: Placement, links: sp.csr_array, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    return scores
+
+
+def _on_map(placement: Placement, links: sp.csr_array, scores: Any, positions: Any) -> NDArray[np.float64]:
+    return place_on_map(positions, strongest(links))
 
 
 def _landmark_count(n_samples: int, widths: list[int], time_budget: float) -> int:
@@ -512,11 +509,3 @@ def _fitted(views: Views, hashes: Any, evidence: Evidence, shares: Any, embeddin
     )
     fitted.remember(evidence)
     return fitted
-
-
-def _by_size(labels: NDArray[np.intp], n_clusters: int) -> NDArray[np.intp]:
-    """Return the clusters by size, equal ones by their first sample."""
-    first = np.full(n_clusters, len(labels))
-    values, where = np.unique(labels, return_index=True)
-    first[values] = where
-    return np.lexsort((first, -np.bincount(labels, minlength=n_clusters)))

@@ -228,10 +228,10 @@ def _look(blocks: list[Any], first: int) -> dict[str, list[Any]]:
     with one_thread():
         seen = [look_at(floating(block), first) for block in blocks]
     return {
-        "hashes": [hashes for _, hashes, _ in seen],
-        "contents": [content_of(hashes) for _, hashes, _ in seen],
-        "missing": [(first + np.flatnonzero(missing)[:1]).tolist() for missing, _, _ in seen],
-        "wrong": [wrong for _, _, wrong in seen],
+        "hashes": [look.hashes for look in seen],
+        "contents": [content_of(look.hashes) for look in seen],
+        "missing": [(first + np.flatnonzero(look.missing)[:1]).tolist() for look in seen],
+        "wrong": [look.wrong for look in seen],
     }
 
 
