@@ -19,7 +19,7 @@ from ..backend.linalg import one_hot
 from ..explain import Explanation, SampleExplanation, explain_clusters
 from ..methods._base import COUNT, POSITIVE, MultiViewClusterer
 from ..rows import SampleRandom
-from ..views import Views, any_dask, as_views
+from ..views import ChunkedViews, Views, any_dask, as_views, chunked_views
 from ._consensus import cluster_embedding, consensus_embedding, consensus_shares, decided
 from ._evidence import Evidence
 from ._fitted import FittedClustering, FittedView
@@ -27,11 +27,12 @@ from ._looks import gather_looks
 from ._map import place as place_on_map
 from ._members import Look, run_looks
 from ._number import cluster_number
+from ._on_dask import DaskSource, each_on_dask
 from ._placement import Placement, confidence, strongest
 from ._report import report_on
 from ._samples import first_of_duplicates
 from ._scaling import RECIPES, refuse_sizes
-from ._source import Source, clusters_by_size, source_of
+from ._source import ClusterSizes, LocalSource, Source
 from ._tree import ClusterTree
 
 _MOST_LANDMARKS = 10_000
@@ -170,7 +171,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         start = time.perf_counter()
-        source = source_of(views)
+        source: Source = DaskSource(views) if isinstance(views, ChunkedViews) else LocalSource(views)
         refuse_sizes(source.largest, views.names)
         landmarks, keys, samples = source.first(self._landmark_count(source))
         landmark_views = samples.as_views(views, landmarks, keys)
@@ -266,13 +267,14 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         """
         return self._each(views, _scores)
 
-    def _each(self, views: Any, work: Callable[..., Any]) -> Any:
+    def _each(self, views: Any, work: Callable[..., NDArray[Any]]) -> NDArray[Any]:
         """Return what work makes of the links and outlier scores of samples, block by block."""
         check_is_fitted(self)
         if getattr(views, "ndim", 0) == 2 and not hasattr(views, "columns"):
             validate_data(self, views, reset=False, skip_check_array=True)
         if any_dask(views):
-            return each_on_dask(self.fitted_, views, self.view_sizes, work)
+            labels: NDArray[Any] = each_on_dask(self.fitted_, views, self.view_sizes, work)
+            return labels
         samples, _ = self.fitted_.samples_of(views, self.view_sizes)
         placement = self.fitted_.placement
         return np.concatenate([work(placement, *placement.place(samples[rows])) for rows in samples.blocks()])
@@ -300,12 +302,13 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             Numbered by size; ``labels_`` for ``k=n_clusters_``.
         """
         groups = self.tree_.groups_at(k)
+        self._refuse_cluster("labels_at")
         if k == self.n_clusters_:
             return self.labels_.copy()
         labels = groups[self._leaves]
         described = np.diff(self.links_.indptr) > 0
         # The ranks let the data decide how clusters of equal size are numbered.
-        labels = np.argsort(clusters_by_size(labels[described], self.ranks_[described], k))[labels]
+        labels = np.argsort(ClusterSizes.of(labels[described], self.ranks_[described], k).order)[labels]
         labels[~described] = 0
         return np.asarray(labels)
 
@@ -325,7 +328,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
         Landmarks are linked to their nearest neighbours, other samples to their nearest landmarks.
         """
-        check_is_fitted(self)
+        self._refuse_cluster("graph_")
         n = len(self.labels_)
         rows = self.landmarks_
         among = self.fitted_.graph.tocoo()
@@ -338,7 +341,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     @property
     def map_(self) -> NDArray[np.float64]:
         """The samples on a map, (n_samples, 2), in which neighbours are close; drawn when first asked for."""
-        check_is_fitted(self)
+        self._refuse_cluster("map_")
         return place_on_map(self.fitted_.map, self.links_)
 
     def map_of(self, views: Any) -> NDArray[np.float64]:
@@ -393,7 +396,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         -------
         SampleExplanation
         """
-        check_is_fitted(self)
+        self._refuse_cluster("explain_sample")
         n = len(self.labels_)
         if not -n <= i < n:
             raise ValueError(f"i={i}: the model was fitted to {n} samples, numbered from 0")
@@ -412,6 +415,14 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             votes=votes,
             neighbours=listed,
         )
+
+    def _refuse_cluster(self, what: str) -> None:
+        check_is_fitted(self)
+        if not hasattr(self, "links_"):
+            raise ValueError(
+                f"{what} needs the nearest landmarks of all samples, which a fit to Dask views does not keep: "
+                "use predict, transform and map_of on parts of them"
+            )
 
     def _names_of(self, samples: NDArray[np.intp]) -> NDArray[Any]:
         return samples if self.sample_ids_ is None else np.asarray(self.sample_ids_)[samples]

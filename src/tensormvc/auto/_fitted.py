@@ -182,13 +182,14 @@ class FittedClustering:
             lenient=True,
             categories={view.name: view.categories for view in self.views if view.categories},
         ).on_host()
-        if taken.sizes is not None:
-            refuse_sizes(taken.sizes.max(axis=0), taken.names, tiny=False)
+        refuse_sizes(taken.sizes.max(axis=0), taken.names, tiny=False)
         positions = self.positions_of(taken.names)
         missing = np.ones((taken.n_samples, len(self.views)), dtype=bool)
         arrays: list[Any] = [None] * len(self.views)
         for v, position in positions.items():
-            arrays[v] = _same_features(taken.arrays[position], taken.feature_names[position], self.views[v])
+            array = taken.arrays[position]
+            columns = same_features(array.shape[1], taken.feature_names[position], self.views[v])
+            arrays[v] = array if columns is None else array[:, columns]
             missing[:, v] = taken.missing[:, position]
         widths = [view.values.shape[1] for view in self.views]
         return SampleRows(arrays, widths, missing, self.zeros_count), taken.sample_ids
@@ -230,14 +231,14 @@ def _votes_of(lists: Neighbours) -> Neighbours:
     return lists.nearest(min(VOTES, lists.n_candidates - 1))
 
 
-def _same_features(array: Any, names: NDArray[np.str_] | None, view: FittedView) -> Any:
-    """Return the columns in the order of the fitted features; matched by name where names exist."""
-    width = view.values.shape[1]
+def same_features(width: int, names: NDArray[np.str_] | None, view: FittedView) -> NDArray[np.intp] | None:
+    """Return which columns are the fitted features, matched by name where names exist; None if all are, in order."""
+    fitted = view.values.shape[1]
     if names is not None and view.feature_names is not None and not np.array_equal(names, view.feature_names):
         positions = {name: position for position, name in enumerate(names.tolist())}
         if lacking := [name for name in view.feature_names.tolist() if name not in positions]:
             raise ValueError(f"{view.name} lacks {len(lacking)} of the fitted features, such as {lacking[0]!r}")
-        return array[:, [positions[name] for name in view.feature_names.tolist()]]
-    if array.shape[1] != width:
-        raise ValueError(f"{view.name} has {array.shape[1]} features; the model was fitted with {width}")
-    return array
+        return np.array([positions[name] for name in view.feature_names.tolist()])
+    if width != fitted:
+        raise ValueError(f"{view.name} has {width} features; the model was fitted with {fitted}")
+    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,10 +55,9 @@ class LocalSource:
     """
 
     def __init__(self, views: Views) -> None:
-        sizes = np.zeros(views.missing.shape) if views.sizes is None else views.sizes
-        self.views, self.largest = views, sizes.max(axis=0)
+        self.views, self.largest = views, views.sizes.max(axis=0)
         zeros_count = [zeros_are_values(*view) for view in zip(views.widths, self.largest.tolist(), strict=True)]
-        absent = views.missing | ((sizes == 0) & ~np.array(zeros_count))
+        absent = views.missing | ((views.sizes == 0) & ~np.array(zeros_count))
         self.presence, self.described = Presence.of(absent), ~absent.all(axis=1)
         self.samples = SampleRows(list(views.arrays), views.widths, views.missing, zeros_count)
 
@@ -83,7 +83,7 @@ class LocalSource:
             if n > len(fitted.missing) and rows.stop * _REPORTS // n > reported:
                 reported = rows.stop * _REPORTS // n
                 notify(rows.stop, n, "samples placed")
-        number = clusters_by_size(found["labels"][self.described], keys[self.described], fitted.shares.shape[1])
+        number = ClusterSizes.of(found["labels"][self.described], keys[self.described], fitted.shares.shape[1]).order
         found["labels"] = np.argsort(number)[found["labels"]]
         # Without any value, all clusters are equally likely, and the first one is as good as any.
         found["labels"][~self.described] = 0
@@ -99,13 +99,24 @@ class LocalSource:
         return scratch_array(shape, dtype) if self.views.on_disk and len(shape) > 1 else np.empty(shape, dtype)
 
 
-def clusters_by_size(labels: NDArray[np.intp], keys: NDArray[Any], n_clusters: int) -> NDArray[np.intp]:
-    """Return the clusters by size, equal ones by the lowest key of their samples."""
-    first = np.full(n_clusters, np.iinfo(keys.dtype).max, dtype=keys.dtype)
-    np.minimum.at(first, labels, keys)
-    return np.lexsort((first, -np.bincount(labels, minlength=n_clusters)))
+@dataclass(frozen=True)
+class ClusterSizes:
+    """The sizes of the clusters, and the lowest key of the samples in each; those of parts of the samples add up."""
 
+    sizes: NDArray[np.intp]
+    first: NDArray[Any]
 
-def source_of(views: Views) -> Source:
-    """Return the samples of views in memory, on disk, or on a cluster."""
-    return LocalSource(views)
+    @staticmethod
+    def of(labels: NDArray[np.intp], keys: NDArray[Any], n_clusters: int) -> ClusterSizes:
+        """Return the sizes for some samples."""
+        first = np.full(n_clusters, np.iinfo(keys.dtype).max, dtype=keys.dtype)
+        np.minimum.at(first, labels, keys)
+        return ClusterSizes(np.bincount(labels, minlength=n_clusters), first)
+
+    def __add__(self, other: ClusterSizes) -> ClusterSizes:
+        return ClusterSizes(self.sizes + other.sizes, np.minimum(self.first, other.first))
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """The clusters by size, equal ones by their lowest key."""
+        return np.lexsort((self.first, -self.sizes))

@@ -8,7 +8,7 @@ size depends on the number of samples alone. The order of the views carries none
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -71,7 +71,7 @@ class Views:
         Number of NaN in each view, which only a lenient `as_views` allows; missing rows do not count.
     categories : tuple of mappings
         For each view, the categories of its categorical columns, which only a lenient `as_views` encodes.
-    sizes : ndarray of shape (n_samples, n_views), or None
+    sizes : ndarray of shape (n_samples, n_views)
         The largest absolute value of each row, which only a lenient `as_views` looks for; NaN count as zero.
     """
 
@@ -87,7 +87,7 @@ class Views:
     feature_names: tuple[NDArray[np.str_] | None, ...] = ()
     n_gaps: tuple[int, ...] = ()
     categories: tuple[Categories, ...] = ()
-    sizes: NDArray[np.float64] | None = None
+    sizes: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def n_samples(self) -> int:
@@ -307,9 +307,10 @@ def as_views(
     hashes = [row_hashes(view.values) if view.hashes is None else view.hashes for view in checked]
     for h, lacking in zip(hashes, missing.T, strict=True):
         h[lacking] = MISSING_HASH  # differs from the hash of a zero row
-    sizes = None
+    sizes = np.zeros((lengths[0], len(parts)))
     if lenient:
-        sizes = [row_sizes(on_host(view.values)) if view.sizes is None else view.sizes for view in checked]
+        found = [row_sizes(on_host(view.values)) if view.sizes is None else view.sizes for view in checked]
+        sizes = np.column_stack(found)
     contents = [mixed(content_of(h)) for h in hashes]
     view_order = list(range(len(parts)))
     if not keep_view_order:
@@ -338,7 +339,7 @@ def as_views(
         feature_names=tuple(collected.feature_names[v] for v in view_order),
         n_gaps=tuple(checked[v].n_gaps for v in view_order),
         categories=tuple(collected.categories[v] for v in view_order),
-        sizes=None if sizes is None else np.column_stack([sizes[v] for v in view_order])[order],
+        sizes=sizes[order][:, view_order],
     )
 
 
