@@ -3,7 +3,8 @@
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -20,18 +21,21 @@ from ..backend.threads import limited_threads
 from ..explain import Explanation, SampleExplanation, explain_clusters
 from ..methods._base import COUNT, POSITIVE, MultiViewClusterer
 from ..rows import SampleRandom
-from ..views import Views, as_views
+from ..views import ChunkedViews, Views, any_dask, as_views, chunked_views
 from ._consensus import cluster_embedding, consensus_embedding, consensus_shares, decided
 from ._effort import EFFORTS, Effort, choose_effort
-from ._evidence import Evidence, shares_of_views
+from ._evidence import Evidence
+from ._fitted import FittedClustering, FittedView
 from ._looks import gather_looks
 from ._map import place as place_on_map
 from ._members import Look, run_looks
 from ._number import cluster_number
-from ._placement import FittedClustering, FittedView, strongest
+from ._on_dask import DaskSource, each_on_dask
+from ._placement import Placement, confidence, strongest
 from ._report import report_on
-from ._samples import Samples, first_of_duplicates
-from ._scaling import RECIPES, refuse_extremes
+from ._samples import first_of_duplicates
+from ._scaling import RECIPES, refuse_sizes
+from ._source import ClusterSizes, LocalSource, Source
 from ._tree import ClusterTree
 
 # Share of the time budget for everything up to the consensus.
@@ -40,8 +44,6 @@ _MEMBER_SHARE = 0.85
 _TYPICAL_NUMBER = 20
 # Weight of the votes of the clusterings where they would leave a cluster without samples.
 _WEAK_VOTES = 0.25
-# Nearest landmarks that are kept of every sample, for maps, graphs and finer clusters.
-_KEPT_LINKS = 5
 
 
 @dataclass(repr=False, eq=False)
@@ -188,15 +190,21 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             return super().fit(views, sample_graph=sample_graph)
 
     def _views_of(self, views: Any) -> Views:
-        return as_views(views, view_sizes=self.view_sizes, unit=False, lenient=True).on_host()
+        if any_dask(views):
+            return chunked_views(views, self.view_sizes)
+        # Rows stay where and as they are: only landmarks are brought into an order.
+        given = as_views(
+            views, view_sizes=self.view_sizes, canonical=False, unit=False, keep_on_disk=True, lenient=True
+        )
+        return given.on_host()
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         start = time.perf_counter()
-        refuse_extremes(views.arrays, views.names)
-        samples = Samples.of(views.arrays, views.missing)
-        effort = self._choose_effort(samples)
-        landmarks = samples.described[: effort.most_landmarks]
-        landmark_views = samples.completed(views, landmarks)
+        source: Source = DaskSource(views) if isinstance(views, ChunkedViews) else LocalSource(views)
+        refuse_sizes(source.largest, views.names)
+        effort = self._choose_effort(source)
+        landmarks, keys, samples = source.first(effort.most_landmarks)
+        landmark_views = samples.as_views(views, landmarks, keys)
         for name, count in zip(views.names, (~landmark_views.missing).sum(axis=0).tolist(), strict=True):
             if count < 2:
                 raise ValueError(f"{name} has values for {count} of {len(landmarks)} samples: leave this view out")
@@ -210,18 +218,17 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             sample_graph = sp.csr_array(sample_graph[landmarks][:, landmarks])
         deadline = start + _MEMBER_SHARE * self.time_budget
         tried, left_out = run_looks(looks, effort.plan, self.n_clusters_, sample_graph, seed, deadline, self._notify)
-        hashes = samples.hashes[landmarks]
-        shares, embedding = _consensus(tried, self.n_clusters_, seed, first_of_duplicates(hashes))
+        shares, embedding = _consensus(tried, self.n_clusters_, seed, first_of_duplicates(samples.hashes))
         if (found := shares.shape[1]) < self.n_clusters_:
             message = f"only {found} distinct clusters were found, fewer than n_clusters={self.n_clusters_}"
             warnings.warn(f"{message}, possibly because of duplicate samples", ConvergenceWarning, stacklevel=4)
             self.n_clusters_ = found
-        fitted = _fitted(landmark_views, hashes, tried[0].evidence, shares, embedding)
-        self._set_results(views, samples, fitted, landmarks)
+        self.landmarks_ = landmarks
+        self._set_results(source, _fitted(landmark_views, samples.hashes, tried[0].evidence, shares, embedding))
         self.report_ = report_on(
             tried,
             views,
-            samples,
+            source.presence,
             self.view_weights,
             cluster_number=estimate,
             n_clusters=self.n_clusters_,
@@ -236,12 +243,12 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         for message in self.report_.warnings:
             warnings.warn(message, UserWarning, stacklevel=4)
 
-    def _choose_effort(self, samples: Samples) -> Effort:
-        n, k = len(samples.described), self.n_clusters
+    def _choose_effort(self, source: Source) -> Effort:
+        n, k = source.presence.n_samples - source.presence.n_empty, self.n_clusters
         if n < max(2, 1 if isinstance(k, str) else k):
             raise ValueError(f"only {n} samples have any value that is not zero: nothing to cluster")
-        widths = [array.shape[1] for array in samples.arrays]
-        return choose_effort(self.effort, n, widths, _TYPICAL_NUMBER if isinstance(k, str) else k, self.time_budget)
+        n_clusters = _TYPICAL_NUMBER if isinstance(k, str) else k
+        return choose_effort(self.effort, n, source.views.widths, n_clusters, self.time_budget)
 
     def predict(self, views: Any, *, min_confidence: float = 0.0) -> NDArray[np.intp]:
         """Assign samples to clusters by their nearest landmarks, in the views that they have.
@@ -260,9 +267,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         -------
         ndarray of int of shape (n_samples,)
         """
-        membership = self.predict_proba(views)
-        labels = np.argmax(membership, axis=1)
-        return np.where(confidence(membership) < min_confidence, -1, labels)
+        return self._each(views, partial(_labels, least=min_confidence))
 
     def predict_proba(self, views: Any) -> NDArray[np.float64]:
         """Return by how much samples belong to each cluster, (n_samples, n_clusters); rows sum to 1.
@@ -272,8 +277,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
-        links, _ = self._place(views)
-        return self.fitted_.memberships(links)
+        return self._each(views, _memberships)
 
     def transform(self, views: Any) -> NDArray[np.float64]:
         """Return the coordinates of samples in ``embedding_``: the mean over their nearest landmarks.
@@ -283,8 +287,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
-        links, _ = self._place(views)
-        return np.asarray(links @ self.fitted_.embedding)
+        return self._each(views, _coordinates)
 
     def outlier_score(self, views: Any) -> NDArray[np.float64]:
         """Return how much farther the nearest landmarks of samples are than is usual there, as ``outlier_score_``.
@@ -294,15 +297,20 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
-        return self._place(views)[1]
+        return self._each(views, _scores)
 
-    def _place(self, views: Any) -> tuple[sp.csr_array, NDArray[np.float64]]:
+    def _each(self, views: Any, work: Callable[..., NDArray[Any]]) -> NDArray[Any]:
+        """Return what work makes of the links and outlier scores of samples, block by block."""
         check_is_fitted(self)
         if getattr(views, "ndim", 0) == 2 and not hasattr(views, "columns"):
             validate_data(self, views, reset=False, skip_check_array=True)
+        if any_dask(views):
+            labels: NDArray[Any] = each_on_dask(self.fitted_, views, self.view_sizes, work)
+            return labels
         with limited_threads(self.n_jobs):
             samples, _ = self.fitted_.samples_of(views, self.view_sizes)
-            return self.fitted_.place(samples)
+            placement = self.fitted_.placement
+            return np.concatenate([work(placement, *placement.place(samples[rows])) for rows in samples.blocks()])
 
     @property
     def tree_(self) -> ClusterTree:
@@ -327,15 +335,14 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             Numbered by size; ``labels_`` for ``k=n_clusters_``.
         """
         groups = self.tree_.groups_at(k)
+        self._refuse_cluster("labels_at")
         if k == self.n_clusters_:
             return self.labels_.copy()
         labels = groups[self._leaves]
-        described = np.flatnonzero(np.diff(self.links_.indptr))
-        # In working order, so that clusters of equal size are numbered by the data.
-        first = described[np.argsort(self.ranks_[described])]
-        number = np.argsort(_by_size(labels[first], k))
-        labels = number[labels]
-        labels[np.diff(self.links_.indptr) == 0] = 0
+        described = np.diff(self.links_.indptr) > 0
+        # The ranks let the data decide how clusters of equal size are numbered.
+        labels = np.argsort(ClusterSizes.of(labels[described], self.ranks_[described], k).order)[labels]
+        labels[~described] = 0
         return np.asarray(labels)
 
     @property
@@ -354,7 +361,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
         Landmarks are linked to their nearest neighbours, other samples to their nearest landmarks.
         """
-        check_is_fitted(self)
+        self._refuse_cluster("graph_")
         n = len(self.labels_)
         rows = self.landmarks_
         among = self.fitted_.graph.tocoo()
@@ -367,7 +374,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     @property
     def map_(self) -> NDArray[np.float64]:
         """The samples on a map, (n_samples, 2), in which neighbours are close; drawn when first asked for."""
-        check_is_fitted(self)
+        self._refuse_cluster("map_")
         return place_on_map(self.fitted_.map, self.links_)
 
     def map_of(self, views: Any) -> NDArray[np.float64]:
@@ -378,8 +385,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
-        links, _ = self._place(views)
-        return place_on_map(self.fitted_.map, strongest(links, _KEPT_LINKS))
+        return self._each(views, partial(_on_map, positions=self.fitted_.map))
 
     def explain(self, feature_names: Any = None) -> Explanation:
         """Find the features that set each cluster apart, the views that support it, and its typical samples.
@@ -395,16 +401,16 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             On the landmarks; with `to_frame`, `plot`, and text when printed.
         """
         check_is_fitted(self)
-        views = [self.fitted_.views[v] for v in np.argsort(self.fitted_.view_order)]
-        missing = self.fitted_.missing[:, np.argsort(self.fitted_.view_order)]
+        given = np.argsort(self.fitted_.view_order)
+        views, missing = [self.fitted_.views[v] for v in given], self.fitted_.missing[:, given]
         if feature_names is None:
             feature_names = [view.feature_names for view in views]
         return explain_clusters(
             [view.values for view in views],
-            self.labels_[self.landmarks_],
+            np.argmax(self.fitted_.shares, axis=1),
             missing=missing,
-            confidence=self.confidence_[self.landmarks_],
-            view_support=self.sample_view_weights_[self.landmarks_],
+            confidence=confidence(self.fitted_.shares),
+            view_support=self.fitted_.evidence.sample_weights[self.fitted_.first_of_duplicates][:, given],
             relative=[RECIPES[view.scaling.name].relative and view.values.min() >= 0 for view in views],
             feature_names=feature_names,
             view_names=self.view_names_,
@@ -423,7 +429,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         -------
         SampleExplanation
         """
-        check_is_fitted(self)
+        self._refuse_cluster("explain_sample")
         n = len(self.labels_)
         if not -n <= i < n:
             raise ValueError(f"i={i}: the model was fitted to {n} samples, numbered from 0")
@@ -443,37 +449,27 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             neighbours=listed,
         )
 
+    def _refuse_cluster(self, what: str) -> None:
+        check_is_fitted(self)
+        if not hasattr(self, "links_"):
+            raise ValueError(
+                f"{what} needs the nearest landmarks of all samples, which a fit to Dask views does not keep: "
+                "use predict, transform and map_of on parts of them"
+            )
+
     def _names_of(self, samples: NDArray[np.intp]) -> NDArray[Any]:
         return samples if self.sample_ids_ is None else np.asarray(self.sample_ids_)[samples]
 
-    def _set_results(self, views: Views, samples: Samples, fitted: FittedClustering, landmarks: Any) -> None:
+    def _set_results(self, source: Source, fitted: FittedClustering) -> None:
         """Set what there is of every sample: landmarks have it, the others get it from their nearest landmarks."""
-        links, scores = fitted.place(samples)
-        membership = fitted.memberships(links)
-        labels = np.argmax(membership, axis=1)
-        described = np.flatnonzero(np.diff(links.indptr))
-        number = _by_size(labels[described], self.n_clusters_)
-        evidence = fitted.evidence
-        fitted = replace(fitted, shares=fitted.shares[:, number], priority=np.argsort(number)[fitted.priority])
-        fitted.remember(evidence)
-        membership = membership[:, number]
-        # Without any value, all clusters are equally likely, and the first one is as good as any.
-        labels = np.argmax(membership, axis=1)
-        self.fitted_ = fitted
-        self.membership_ = views.to_given_order(membership)
-        self.confidence_ = confidence(self.membership_)
-        self.embedding_ = views.to_given_order(np.asarray(links @ fitted.embedding))
-        self.outlier_score_ = views.to_given_order(scores)
-        self.links_ = views.to_given_order(strongest(links, _KEPT_LINKS))
-        self.ranks_ = views.to_given_order(np.arange(views.n_samples))
-        self.landmarks_ = views.order[landmarks]
-        self.sample_ids_ = views.sample_ids
-        given = np.argsort(views.view_order)
-        self.view_names_ = [views.names[v] for v in given]
-        weights = shares_of_views(fitted.evidence.weights, samples.missing)
-        weights[landmarks] = fitted.evidence.sample_weights[fitted.first_of_duplicates]
-        self.sample_view_weights_ = views.to_given_order(weights[:, given])
-        views.local_rows.hold(labels=labels)
+        self.fitted_, results = source.results(fitted, self._notify)
+        for name, values in results.items():
+            setattr(self, f"{name}_", values)
+        self.sample_ids_ = source.views.sample_ids
+        self.view_names_ = self.fitted_.names_as_given
+
+    def _set_labels(self, views: Views) -> None:
+        """Leave the labels as they are: duplicates have one label already, and clusters are numbered by size."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -487,12 +483,25 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             self.progress(done, total, stage)
 
 
-def confidence(membership: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return by how much the largest share of each sample exceeds its second largest."""
-    if membership.shape[1] == 1:
-        return np.ones(len(membership))
-    ordered = np.partition(membership, -2, axis=1)
-    return np.asarray(ordered[:, -1] - ordered[:, -2])
+def _memberships(placement: Placement, links: sp.csr_array, scores: Any) -> NDArray[np.float64]:
+    return placement.memberships(links)
+
+
+def _labels(placement: Placement, links: sp.csr_array, scores: Any, least: float) -> NDArray[np.intp]:
+    membership = placement.memberships(links)
+    return np.where(confidence(membership) < least, -1, np.argmax(membership, axis=1))
+
+
+def _coordinates(placement: Placement, links: sp.csr_array, scores: Any) -> NDArray[np.float64]:
+    return np.asarray(links @ placement.embedding)
+
+
+def _scores(placement: Placement, links: sp.csr_array, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    return scores
+
+
+def _on_map(placement: Placement, links: sp.csr_array, scores: Any, positions: Any) -> NDArray[np.float64]:
+    return place_on_map(positions, strongest(links))
 
 
 def _consensus(
@@ -537,11 +546,3 @@ def _fitted(views: Views, hashes: Any, evidence: Evidence, shares: Any, embeddin
     )
     fitted.remember(evidence)
     return fitted
-
-
-def _by_size(labels: NDArray[np.intp], n_clusters: int) -> NDArray[np.intp]:
-    """Return the clusters by size, equal ones by their first sample."""
-    first = np.full(n_clusters, len(labels))
-    values, where = np.unique(labels, return_index=True)
-    first[values] = where
-    return np.lexsort((first, -np.bincount(labels, minlength=n_clusters)))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..backend.arrays import is_sparse
 from ..graphs._fuzzy import find_neighbours
 from ..views import as_views
-from ._scaling import lean, refuse_extremes
+from ._scaling import lean, refuse_sizes
 
 # Neighbours whose values are averaged.
 _NEIGHBOURS = 10
@@ -253,7 +253,7 @@ def impute_views(views: Any, *, view_sizes: Sequence[int] | None = None) -> Any:
     (True, True)
     """
     taken = as_views(views, view_sizes=view_sizes, unit=False, lenient=True).on_host()
-    refuse_extremes(taken.arrays, taken.names)
+    refuse_sizes(taken.sizes.max(axis=0), taken.names)
     arrays = complete_samples(complete_gaps([lean(a) for a in taken.arrays], taken.missing), taken.missing)
     position = {v: i for i, v in enumerate(taken.view_order)}
     whole = [taken.to_given_order(_dense(arrays[position[v]])) for v in range(taken.n_views)]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from ..views import Views
 from ._looks import ChosenScaling, asked_weights
 from ._members import Look, Member
 from ._number import ClusterNumber
-from ._samples import Samples
+from ._samples import Presence
 
 # Agreement of the clusterings from which a result is called clear, and below which it is called weak.
 _CLEAR = 0.8
@@ -153,12 +151,12 @@ class AutoReport:
         return "; ".join(parts)
 
 
-def report_on(looks: list[Look], views: Views, samples: Samples, view_weights: Any, **others: Any) -> AutoReport:
-    """Return the report on a fit: what the looks and the samples tell, and other attributes as they are."""
+def report_on(looks: list[Look], views: Views, presence: Presence, view_weights: Any, **others: Any) -> AutoReport:
+    """Return the report on a fit: what the looks and the counts of samples tell, and other attributes as they are."""
     evidence = looks[0].evidence
     members = [member for look in looks for member in look.members]
     asked = zip(views.names, asked_weights(view_weights, views), strict=True)
-    lacking = dict(zip(views.names, samples.missing.sum(axis=0).tolist(), strict=True))
+    lacking = dict(zip(views.names, presence.n_missing.tolist(), strict=True))
     return AutoReport(
         # Of all samples, not only of the landmarks that scalings are chosen on.
         normalisations=[replace(choice, n_missing=lacking[choice.view]) for choice in evidence.choices],
@@ -168,9 +166,9 @@ def report_on(looks: list[Look], views: Views, samples: Samples, view_weights: A
         agreement=sum(look.weight * look.agreement for look in looks),
         related=evidence.related,
         members=sorted(members, key=lambda member: -member.weight),
-        n_samples=len(samples),
+        n_samples=presence.n_samples,
         n_gaps={name: count for name, count in zip(views.names, views.n_gaps, strict=True) if count},
-        n_single=int(np.sum((~samples.missing).sum(axis=1) == 1)),
-        n_empty=len(samples) - len(samples.described),
+        n_single=presence.n_single,
+        n_empty=presence.n_empty,
         **others,
     )

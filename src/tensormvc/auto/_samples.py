@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend.arrays import is_sparse
 from ..views import Views
+from ..views._check import floating, row_sizes
+from ..views._collect import is_lazy
 from ..views._order import MISSING_HASH, row_hashes
 from ._impute import complete_gaps
 from ._scaling import lean
 
 # A view of fewer features has no empty rows.
 _WIDE = 3
+# Samples, and values, that are read and placed at a time.
+_MOST_ROWS = 4096
+_BLOCK = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,10 @@ class Samples:
         is one of constants. `zeros_count` says which views these are.
         """
         views = [lean(array) for array in arrays]
-        empty = np.column_stack([row_sizes(view) == 0 for view in views]) & ~missing
+        sizes = np.column_stack([row_sizes(view) for view in views])
+        empty = (sizes == 0) & ~missing
         if zeros_count is None:
-            zeros_count = [zeros_are_values(view) for view in views]
+            zeros_count = [zeros_are_values(view.shape[1], own.max()) for view, own in zip(views, sizes.T, strict=True)]
         absent = missing | (empty & ~np.asarray(zeros_count))
         hashes = np.column_stack([row_hashes(view) for view in views])
         hashes[absent] = MISSING_HASH
@@ -66,13 +71,91 @@ class Samples:
 
     def completed(self, views: Views, rows: NDArray[np.intp]) -> Views:
         """Return some of the samples of the views that these samples are, with their single gaps completed."""
-        chosen = self[rows]
-        return replace(
-            views,
-            arrays=tuple(lean(array) for array in complete_gaps(chosen.arrays, chosen.missing)),
-            order=views.order[rows],
-            row_keys=views.row_keys[rows],
-            missing=chosen.missing,
+        return self[rows].as_views(views, views.order[rows], views.row_keys[rows])
+
+    def as_views(self, views: Views, rows: NDArray[np.intp], keys: NDArray[np.uint64]) -> Views:
+        """Return these samples, which are some rows of views, with their single gaps completed."""
+        return Views(
+            arrays=tuple(lean(array) for array in complete_gaps(self.arrays, self.missing)),
+            order=rows,
+            view_order=views.view_order,
+            row_keys=keys,
+            missing=self.missing,
+            sample_ids=None,
+            names=views.names,
+            as_given=(None,) * len(self.arrays),
+            feature_names=views.feature_names,
+            categories=views.categories,
+        )
+
+
+@dataclass(frozen=True)
+class SampleRows:
+    """Samples in the order of the input, of which only some are read at a time.
+
+    Attributes
+    ----------
+    arrays : list
+        For each of the fitted views an array, what has rows on disk, or None where the input lacks the view.
+    widths : list of int
+        Numbers of features.
+    missing : ndarray of bool of shape (n, m)
+        Which rows are missing.
+    zeros_count : list of bool
+        In which views a row of zeros is a sample like any other.
+    """
+
+    arrays: list[Any]
+    widths: list[int]
+    missing: NDArray[np.bool_]
+    zeros_count: list[bool]
+
+    def __len__(self) -> int:
+        return len(self.missing)
+
+    def __getitem__(self, rows: Any) -> Samples:
+        """Read some samples."""
+        missing = self.missing[rows]
+        arrays = []
+        for array, width, lacking in zip(self.arrays, self.widths, missing.T, strict=True):
+            if array is None:
+                arrays.append(np.zeros((len(missing), width)))
+            elif is_lazy(array):
+                block = floating(array[rows])
+                block[lacking] = 0
+                block[np.isnan(block)] = np.nan  # all NaN are one, for the hashes
+                arrays.append(block)
+            else:
+                arrays.append(array[rows])
+        return Samples.of(arrays, missing, self.zeros_count)
+
+    def blocks(self) -> list[slice]:
+        """Return blocks of consecutive rows that take little memory."""
+        step = max(1, min(_MOST_ROWS, _BLOCK // sum(self.widths)))
+        return [slice(start, min(start + step, len(self))) for start in range(0, len(self), step)]
+
+
+@dataclass(frozen=True)
+class Presence:
+    """How many samples there are, how many lack each view, have one view only, and have no value at all."""
+
+    n_samples: int
+    n_missing: NDArray[np.intp]
+    n_single: int
+    n_empty: int
+
+    @staticmethod
+    def of(absent: NDArray[np.bool_]) -> Presence:
+        """Return the counts for some samples, from which of them lack which view, (n, m)."""
+        present = (~absent).sum(axis=1)
+        return Presence(len(absent), absent.sum(axis=0), int(np.sum(present == 1)), int(np.sum(present == 0)))
+
+    def __add__(self, other: Presence) -> Presence:
+        return Presence(
+            self.n_samples + other.n_samples,
+            self.n_missing + other.n_missing,
+            self.n_single + other.n_single,
+            self.n_empty + other.n_empty,
         )
 
 
@@ -82,13 +165,6 @@ def first_of_duplicates(hashes: NDArray[np.int64]) -> NDArray[np.intp]:
     return np.asarray(first[group.ravel()])
 
 
-def zeros_are_values(view: Any) -> bool:
-    """Return whether a row of zeros is a sample like any other, and not a missing one."""
-    return bool(view.shape[1] < _WIDE or not row_sizes(view).any())
-
-
-def row_sizes(view: Any) -> NDArray[np.float64]:
-    """Return the size of the largest value of each sample; single gaps count as zero."""
-    sizes = abs(view)
-    np.nan_to_num(sizes.data if is_sparse(view) else sizes, copy=False)
-    return np.asarray(sizes.max(axis=1).toarray() if is_sparse(view) else sizes.max(axis=1)).ravel()
+def zeros_are_values(width: int, largest: float) -> bool:
+    """Return whether a row of zeros in a view of this width and largest value is a sample like any other."""
+    return width < _WIDE or largest == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -332,17 +332,11 @@ def in_form_of(pattern: Any, view: Any) -> Any:
     return view.toarray() if is_sparse(view) else view
 
 
-def refuse_extremes(arrays: Sequence[Any], names: Sequence[str], *, tiny: bool = True) -> None:
-    """Refuse views with values whose squares could not be computed, or, with `tiny`, with nothing but tiny values."""
-    for array, name in zip(arrays, names, strict=True):
-        values = array.data if is_sparse(array) else array
-        largest = float(
-            max(np.fmax.reduce(values, axis=None, initial=0), -np.fmin.reduce(values, axis=None, initial=0))
-        )
-        if largest > _MOST_SIZE or (tiny and 0 < largest < _LEAST_SPREAD):
-            raise ValueError(
-                f"{name} has values of size {largest:.3g}: multiply it by a factor that brings them near 1"
-            )
+def refuse_sizes(largest: Iterable[float], names: Iterable[str], *, tiny: bool = True) -> None:
+    """Refuse views whose largest value has no square, or, with `tiny`, is not zero and tiny."""
+    for size, name in zip(largest, names, strict=True):
+        if size > _MOST_SIZE or (tiny and 0 < size < _LEAST_SPREAD):
+            raise ValueError(f"{name} has values of size {size:.3g}: multiply it by a factor that brings them near 1")
 
 
 def suitable_scalings(view: Any) -> list[str]:

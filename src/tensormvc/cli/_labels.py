@@ -47,7 +47,7 @@ def further_columns(membership: Any) -> dict[str, list[Any]]:
     """Return the confidence, and the cluster with the second largest share (None if no other has any)."""
     import numpy as np
 
-    from ..auto._estimator import confidence
+    from ..auto._placement import confidence
 
     others = np.array(membership)
     np.put_along_axis(others, others.argmax(axis=1)[:, None], 0, axis=1)

@@ -102,6 +102,10 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if sample_graph is not None:
             sample_graph = permuted_graph(check_sample_graph(sample_graph, n, views.sample_ids), views.order)
         self._solve(views, random_seed(self.random_state), sample_graph)
+        self._set_labels(views)
+
+    def _set_labels(self, views: Views) -> None:
+        """Set the labels that the rows hold, in the order of the input and numbered by size."""
         rows = views.rows
         if isinstance(rows, InMemory):
             rows.hold(labels=np.array(on_host(rows["labels"]), dtype=np.intp))

@@ -2,7 +2,7 @@
 
 from ._check import check_kind
 from ._collect import any_dask, check_lengths, collect, view_sizes_of
-from ._dask import distributed_views
+from ._dask import ChunkedViews, Chunks, chunked_views, chunks_of, distributed_views
 from ._join import Join, join_ids, take_rows
 from ._order import mix, row_hashes
 from ._tables import Categories, Table, encode_table
@@ -10,6 +10,8 @@ from ._views import Views, as_float64, as_views, probes_of
 
 __all__ = [
     "Categories",
+    "ChunkedViews",
+    "Chunks",
     "Join",
     "Table",
     "Views",
@@ -18,6 +20,8 @@ __all__ = [
     "as_views",
     "check_kind",
     "check_lengths",
+    "chunked_views",
+    "chunks_of",
     "collect",
 ]
 __all__ += [

@@ -9,9 +9,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..backend.arrays import is_sparse, namespace, on_host, placed
+from ..backend.threads import run_ranges
 from ._collect import is_dask, plain_matrix
 from ._order import MISSING_HASH, row_hashes
 
+# Elements that are looked at together: what the cache holds.
+_BLOCK = 1 << 16
 # Row, column and value of the first entry of a block that is not finite, and how many there are.
 Wrong = tuple[int, int, float, int]
 
@@ -28,7 +31,7 @@ class Checked:
         Which rows are entirely NaN.
     n_gaps : int
         Number of values in other rows that are NaN.
-    hashes : ndarray of shape (n,), optional
+    hashes, sizes : ndarrays of shape (n,), optional
         Of the rows, where the look at them has computed these already.
     """
 
@@ -36,6 +39,7 @@ class Checked:
     missing: NDArray[np.bool_]
     n_gaps: int = 0
     hashes: NDArray[np.int64] | None = None
+    sizes: NDArray[np.float64] | None = None
 
     @property
     def dtype(self) -> Any:
@@ -44,21 +48,71 @@ class Checked:
         return dtype if self.hashes is None or dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
 
-def look_at(block: NDArray[Any], first: int = 0) -> tuple[NDArray[np.bool_], NDArray[np.int64], list[Wrong]]:
-    """Return which rows of a block are missing (set to zero), the hashes of all rows, and its first wrong value."""
-    missing = np.zeros(len(block), dtype=bool)
+@dataclass(frozen=True)
+class Look:
+    """What a look at a block of rows finds.
+
+    Attributes
+    ----------
+    missing : ndarray of bool of shape (n,)
+        Which rows are entirely NaN; they are set to zero.
+    hashes : ndarray of int64 of shape (n,)
+        Of the rows.
+    sizes : ndarray of shape (n,)
+        The largest absolute value of each row; NaN count as zero.
+    n_gaps : int
+        Number of NaN in other rows, where these are allowed.
+    wrong : list
+        The first value that is not allowed.
+    """
+
+    missing: NDArray[np.bool_]
+    hashes: NDArray[np.int64]
+    sizes: NDArray[np.float64]
+    n_gaps: int
+    wrong: list[Wrong]
+
+
+def look_at(block: NDArray[Any], first: int = 0, *, gaps: bool = False) -> Look:
+    """Look at a block of rows, whose first one has this number; with `gaps`, single values may be NaN.
+
+    Sets missing rows to zero, and all NaN to the same one.
+    """
+    missing, n_gaps = np.zeros(len(block), dtype=bool), 0
     wrong: list[Wrong] = []
     finite = np.isfinite(block)
     if not finite.all():
-        missing = np.isnan(block).all(axis=1)
-        found = np.argwhere(~finite & ~missing[:, None])
-        if len(found):
+        lost = np.isnan(block)
+        missing = lost.all(axis=1)
+        lost[missing] = False
+        refused = ~finite & ~missing[:, None] & ~(lost & gaps)
+        if len(found := np.argwhere(refused)):
             i, j = found[0].tolist()
             wrong = [(first + i, j, float(block[i, j]), len(found))]
         block[missing] = 0
+        block[lost] = np.nan
+        n_gaps = int(lost.sum())
     hashes = row_hashes(block)
     hashes[missing] = MISSING_HASH  # differs from the hash of a zero row
-    return missing, hashes, wrong
+    return Look(missing, hashes, row_sizes(block), n_gaps, wrong)
+
+
+def row_sizes(view: Any) -> NDArray[np.float64]:
+    """Return the largest absolute value of each row, dense or sparse; NaN count as zero."""
+    if is_sparse(view):
+        sizes = abs(view)
+        np.nan_to_num(sizes.data, copy=False)
+        return np.asarray(sizes.max(axis=1).toarray(), dtype=np.float64).ravel()
+    sizes = np.empty(len(view))
+    step = max(1, _BLOCK // view.shape[1])
+
+    def work(start: int, stop: int) -> None:
+        for lo in range(start, stop, step):
+            rows = slice(lo, min(lo + step, stop))
+            np.fmax.reduce(np.abs(view[rows]), axis=1, out=sizes[rows])
+
+    run_ranges(work, view, step)
+    return np.nan_to_num(sizes, copy=False, posinf=np.inf)
 
 
 def refuse_wrong(wrong: list[Wrong], name: str) -> None:

@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -104,17 +105,75 @@ def _kind(chunk: NDArray[Any]) -> tuple[tuple[int, ...], Any]:
     return chunk.shape[1:], chunk.dtype
 
 
-def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> DistributedViews:
-    """Make `DistributedViews` from Dask arrays or dataframes.
+@dataclass(frozen=True)
+class Chunks:
+    """Dask collections, one per view, in the pieces of rows that a task reads together.
 
-    Parameters
+    Attributes
     ----------
-    views : Dask array or dataframe, or list, tuple or dict of them
-        Chunks may differ between views.
-    view_sizes : sequence of int, optional
-        How many columns of a single array belong to each view.
+    client : distributed.Client
+        The cluster.
+    names : list of str
+        Names of the views.
+    widths : list of int
+        Numbers of features.
+    dtypes : list of numpy.dtype
+        Types of the values, once they are worked on.
+    feature_names : list of arrays of str, or None
+        Names of the columns of dataframes.
+    row_chunks : tuple of int
+        Rows of the chunks of the first view, as given.
+    lengths : list of int
+        Numbers of rows of the pieces.
+    blocks : list of lists
+        For each piece, its delayed rows in every view.
     """
+
+    client: Any
+    names: list[str]
+    widths: list[int]
+    dtypes: list[Any]
+    feature_names: list[NDArray[np.str_] | None]
+    row_chunks: tuple[int, ...]
+    lengths: list[int]
+    blocks: list[list[Any]]
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return sum(self.lengths)
+
+    @property
+    def firsts(self) -> list[int]:
+        """Number of the first row of each piece."""
+        return [0, *np.cumsum(self.lengths)[:-1].tolist()]
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a sample."""
+        return sum(width * dtype.itemsize for width, dtype in zip(self.widths, self.dtypes, strict=True))
+
+    def compute(self, work: Any, *arguments: list[Any]) -> list[Any]:
+        """Return futures of work on the rows of each piece, with one more argument from each list."""
+        return _computed(self.client, work, list(zip(self.blocks, *arguments, strict=True)))
+
+    def array_of(self, pieces: list[Any], like: NDArray[Any]) -> Any:
+        """Return a Dask array in the chunks of the input, from its rows in every piece: futures, or delayed."""
+        import dask
+        import dask.array as da
+
+        arrays = [
+            da.from_delayed(dask.delayed(piece), (length, *like.shape[1:]), like.dtype)
+            for piece, length in zip(pieces, self.lengths, strict=True)
+        ]
+        joined = da.concatenate(arrays)
+        return joined if joined.chunks[0] == self.row_chunks else joined.rechunk({0: self.row_chunks})
+
+
+def chunks_of(views: Any, view_sizes: Sequence[int] | None) -> Chunks:
+    """Return Dask arrays or dataframes in pieces that suit the workers of the current client."""
     client = _client()
+    tables = list(views.values()) if isinstance(views, dict) else views if isinstance(views, list | tuple) else []
     if isinstance(views, dict):
         views = {name: _as_array(part, str(name)) for name, part in views.items()}
     elif isinstance(views, list | tuple):
@@ -126,55 +185,146 @@ def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> Distribut
     for part, name in zip(parts, names, strict=True):
         check_kind(part, name)
     check_lengths([part.shape[0] for part in parts], names)
-    n = int(parts[0].shape[0])
     dtypes = [part.dtype if part.dtype in (np.float32, np.float64) else np.dtype(np.float64) for part in parts]
     row_bytes = sum(part.shape[1] * dtype.itemsize for part, dtype in zip(parts, dtypes, strict=True))
-    row_chunks = parts[0].chunks[0]
-    n_bytes = bytes_at_once(client)
+    row_chunks = tuple(int(rows) for rows in parts[0].chunks[0])
     # Reading takes memory several times over.
-    chunks = _read_together(parts, row_chunks, max(1, n_bytes // (4 * row_bytes)))
-    firsts = [0, *np.cumsum([rows for rows, _ in chunks])[:-1].tolist()]
+    together = _read_together(parts, row_chunks, max(1, bytes_at_once(client) // (4 * row_bytes)))
+    return Chunks(
+        client,
+        names,
+        [int(part.shape[1]) for part in parts],
+        dtypes,
+        [_columns(table) for table in tables] or [None] * len(parts),
+        row_chunks,
+        [rows for rows, _ in together],
+        [blocks for _, blocks in together],
+    )
 
-    looked = _computed(client, _look, [(blocks, first) for (_, blocks), first in zip(chunks, firsts, strict=True)])
+
+def _looked_at(chunks: Chunks, *, gaps: bool) -> tuple[list[Any], list[dict[str, Any]], list[NDArray[np.int64]]]:
+    """Look at all rows; return futures of what a look found, what is small of it, and the contents of the views."""
+    looked = chunks.compute(partial(_look, gaps=gaps), chunks.firsts)
     with cluster_errors():
-        found = client.gather(client.map(_found, looked, pure=False))
-    for v, name in enumerate(names):
+        found = chunks.client.gather(chunks.client.map(_found, looked, pure=False))
+    for v, name in enumerate(chunks.names):
         refuse_wrong([entry for one in found for entry in one["wrong"][v]], name)
+    return (
+        looked,
+        found,
+        [mixed(np.sum([one["contents"][v] for one in found], axis=0)) for v in range(len(found[0]["contents"]))],
+    )
+
+
+def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> DistributedViews:
+    """Make `DistributedViews` from Dask arrays or dataframes.
+
+    Parameters
+    ----------
+    views : Dask array or dataframe, or list, tuple or dict of them
+        Chunks may differ between views.
+    view_sizes : sequence of int, optional
+        How many columns of a single array belong to each view.
+    """
+    chunks = chunks_of(views, view_sizes)
+    client, names, n = chunks.client, chunks.names, chunks.n_samples
+    looked, found, contents = _looked_at(chunks, gaps=False)
+    for v, name in enumerate(names):
         if lost := [row for one in found for row in one["missing"][v]]:
             raise ValueError(
-                f"sample {lost[0]} is missing in {name}, and on a cluster all samples need all views: "
-                "drop it, or complete the views in memory with tensormvc.impute_views"
+                f"sample {lost[0]} is missing in {name}, and on a cluster all samples need all views: drop it, "
+                "complete the views in memory with tensormvc.impute_views, or use MultiViewClustering"
             )
-    contents = [mixed(np.sum([one["contents"][v] for one in found], axis=0)) for v in range(len(parts))]
-    view_order = order_of_views(contents, [(False, str(dtype)) for dtype in dtypes])
+    view_order = order_of_views(contents, [(False, str(dtype)) for dtype in chunks.dtypes])
 
     n_threads = max(1, sum(client.nthreads().values()))
-    where = partitions(n, row_bytes, n_threads, n_bytes)
+    where = partitions(n, chunks.row_bytes, n_threads, bytes_at_once(client))
     keys = client.map(_sorted_keys, looked, contents=contents, pure=False)
     cuts = _cuts(client, keys, n, [part.start for part in where[1:]])
-    sent = _computed(
-        client,
-        _send,
-        [(blocks, key, cut, first) for (_, blocks), key, cut, first in zip(chunks, keys, cuts, firsts, strict=True)],
-    )
+    sent = chunks.compute(_send, keys, cuts, chunks.firsts)
     arranged = _exchanged(client, sent, len(where), _Arrange(view_order), "views_in_working_order")
-    widths = [int(parts[v].shape[1]) for v in view_order]
     return DistributedViews(
         arrays=(),
         order=np.empty(0, dtype=np.intp),
         view_order=tuple(view_order),
         row_keys=np.empty(0, dtype=np.uint64),
-        missing=np.zeros((0, len(parts)), dtype=bool),
+        missing=np.zeros((0, len(names)), dtype=bool),
         sample_ids=None,
         names=tuple(names[v] for v in view_order),
-        as_given=(None,) * len(parts),
-        feature_names=(None,) * len(parts),
-        n_gaps=(0,) * len(parts),
-        categories=({},) * len(parts),
+        as_given=(None,) * len(names),
+        feature_names=(None,) * len(names),
+        n_gaps=(0,) * len(names),
+        categories=({},) * len(names),
         rows_on_dask=OnDask(client, where, arranged, ("views", "keys", "origin")),
-        feature_counts=tuple(widths),
-        is_single=all(dtype == np.float32 for dtype in dtypes),
-        row_chunks=tuple(int(rows) for rows in row_chunks),
+        feature_counts=tuple(chunks.widths[v] for v in view_order),
+        is_single=all(dtype == np.float32 for dtype in chunks.dtypes),
+        row_chunks=chunks.row_chunks,
+    )
+
+
+@dataclass(frozen=True)
+class ChunkedViews(Views):
+    """Views whose rows are in Dask collections, in chunks, order and values as given; here they have no arrays.
+
+    Attributes
+    ----------
+    chunks : Chunks
+        The rows.
+    looks : list of futures
+        For each piece of rows, what a look at them found, by view in the order given.
+    contents : list of arrays
+        Hashes of the views, in the order given.
+    largest : ndarray of shape (n_views,)
+        The largest absolute value of each view, in working order.
+    """
+
+    chunks: Chunks = field(kw_only=True)
+    looks: list[Any] = field(kw_only=True)
+    contents: list[NDArray[np.int64]] = field(kw_only=True)
+    largest: NDArray[np.float64] = field(kw_only=True)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.chunks.n_samples
+
+    @property
+    def widths(self) -> list[int]:
+        """Numbers of features."""
+        return [self.chunks.widths[v] for v in self.view_order]
+
+    def close(self, *, failed: bool = False) -> None:
+        """Free what the look has left on the workers; after a failure, stop what is under way."""
+        if failed and self.chunks.client.status == "running":
+            self.chunks.client.cancel(self.looks)
+        self.looks.clear()
+
+
+def chunked_views(views: Any, view_sizes: Sequence[int] | None) -> ChunkedViews:
+    """Make `ChunkedViews` from Dask arrays or dataframes; samples may lack views, and single values may be NaN."""
+    chunks = chunks_of(views, view_sizes)
+    looks, found, contents = _looked_at(chunks, gaps=True)
+    order = order_of_views(contents, [(False, str(dtype)) for dtype in chunks.dtypes])
+    n_gaps, largest = (
+        np.sum([one["n_gaps"] for one in found], axis=0),
+        np.max([one["largest"] for one in found], axis=0),
+    )
+    return ChunkedViews(
+        arrays=(),
+        order=np.empty(0, dtype=np.intp),
+        view_order=tuple(order),
+        row_keys=np.empty(0, dtype=np.uint64),
+        missing=np.zeros((0, len(order)), dtype=bool),
+        sample_ids=None,
+        names=tuple(chunks.names[v] for v in order),
+        as_given=(None,) * len(order),
+        feature_names=tuple(chunks.feature_names[v] for v in order),
+        n_gaps=tuple(n_gaps[order].tolist()),
+        categories=({},) * len(order),
+        chunks=chunks,
+        looks=looks,
+        contents=contents,
+        largest=largest[order],
     )
 
 
@@ -205,6 +355,11 @@ def _as_array(part: Any, name: str) -> Any:
     return part
 
 
+def _columns(table: Any) -> NDArray[np.str_] | None:
+    """Return the names of the columns of a dataframe."""
+    return np.array([str(name) for name in table.columns]) if hasattr(table, "columns") else None
+
+
 def _read_together(parts: list[Any], row_chunks: tuple[int, ...], most: int) -> list[tuple[int, list[Any]]]:
     """Return the numbers of rows of chunks, and the chunks of all views with just these rows."""
     lengths = []
@@ -223,25 +378,27 @@ def _computed(client: Any, work: Any, arguments: list[tuple[Any, ...]]) -> list[
         return list(client.compute([dask.delayed(work, pure=False)(*given) for given in arguments]))
 
 
-def _look(blocks: list[Any], first: int) -> dict[str, list[Any]]:
-    """Check and hash the rows of a chunk."""
+def _look(blocks: list[Any], first: int, *, gaps: bool) -> dict[str, list[Any]]:
+    """Check and hash the rows of a piece."""
     with one_thread():
-        seen = [look_at(floating(block), first) for block in blocks]
+        seen = [look_at(floating(block), first, gaps=gaps) for block in blocks]
     return {
-        "hashes": [hashes for _, hashes, _ in seen],
-        "contents": [content_of(hashes) for _, hashes, _ in seen],
-        "missing": [(first + np.flatnonzero(missing)[:1]).tolist() for missing, _, _ in seen],
-        "wrong": [wrong for _, _, wrong in seen],
+        "rows": seen,
+        "contents": [content_of(look.hashes) for look in seen],
+        "missing": [(first + np.flatnonzero(look.missing)[:1]).tolist() for look in seen],
+        "wrong": [look.wrong for look in seen],
+        "n_gaps": [look.n_gaps for look in seen],
+        "largest": [look.sizes.max(initial=0) for look in seen],
     }
 
 
 def _found(looked: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    return {name: value for name, value in looked.items() if name != "hashes"}
+    return {name: value for name, value in looked.items() if name != "rows"}
 
 
 def _sorted_keys(looked: dict[str, list[Any]], contents: list[Any]) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
     """Return the order of the rows of a chunk, and their keys in it."""
-    keys = keys_of(looked["hashes"], contents)
+    keys = keys_of([look.hashes for look in looked["rows"]], contents)
     order = np.argsort(keys, kind="stable")
     return order, keys[order]
 

@@ -15,17 +15,20 @@ from ._order import unit_rows
 _DISK_BLOCK = 1 << 20
 
 
-def check_on_disk(part: Any, name: str) -> Checked:
+def check_on_disk(part: Any, name: str, *, gaps: bool = False) -> Checked:
     """Check and hash a view on disk, block by block, as `check_view` and `row_hashes` do in memory."""
     check_kind(part, name)
     n = part.shape[0]
-    missing, hashes = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.int64)
+    missing, hashes, sizes = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.int64), np.zeros(n)
     wrong: list[Wrong] = []
+    n_gaps = 0
     for rows, block in _blocks_on_disk(part):
-        missing[rows], hashes[rows], found = look_at(block, rows.start)
-        wrong += found
+        look = look_at(block, rows.start, gaps=gaps)
+        missing[rows], hashes[rows], sizes[rows] = look.missing, look.hashes, look.sizes
+        wrong += look.wrong
+        n_gaps += look.n_gaps
     refuse_wrong(wrong, name)
-    return Checked(part, missing, hashes=hashes)
+    return Checked(part, missing, n_gaps, hashes, sizes)
 
 
 def _blocks_on_disk(part: Any) -> Iterator[tuple[slice, NDArray[Any]]]:

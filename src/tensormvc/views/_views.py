@@ -8,7 +8,7 @@ size depends on the number of samples alone. The order of the views carries none
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..backend.arrays import Array, in_double, is_single, is_sparse, is_tensor, namespace, on_host, placed, torch_device
 from ..backend.scratch import LAZY_BYTES
 from ..rows import InMemory, OnDisk, RowArrays, Rows, row_work
-from ._check import check_view, floating
+from ._check import check_view, floating, row_sizes
 from ._collect import Collected, check_lengths, collect, is_lazy
 from ._disk import check_on_disk, rows_on_disk
 from ._order import MISSING_HASH, content_of, keys_of, mixed, order_of_views, ordered_rows, row_hashes, unit_rows
@@ -71,6 +71,8 @@ class Views:
         Number of NaN in each view, which only a lenient `as_views` allows; missing rows do not count.
     categories : tuple of mappings
         For each view, the categories of its categorical columns, which only a lenient `as_views` encodes.
+    sizes : ndarray of shape (n_samples, n_views)
+        The largest absolute value of each row, which only a lenient `as_views` looks for; NaN count as zero.
     """
 
     arrays: tuple[Any, ...]
@@ -85,6 +87,7 @@ class Views:
     feature_names: tuple[NDArray[np.str_] | None, ...] = ()
     n_gaps: tuple[int, ...] = ()
     categories: tuple[Categories, ...] = ()
+    sizes: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def n_samples(self) -> int:
@@ -152,8 +155,8 @@ class Views:
         return values if is_sparse(self.arrays[0]) else placed(values, self.arrays[0])
 
     def on_host(self) -> Views:
-        """Return the same views as NumPy arrays."""
-        return replace(self, arrays=tuple(on_host(array) for array in self.arrays))
+        """Return the same views as NumPy arrays; those on disk stay there."""
+        return replace(self, arrays=tuple(array if is_lazy(array) else on_host(array) for array in self.arrays))
 
     def in_double(self, v: int) -> Any:
         """Return an array in float64.
@@ -268,8 +271,9 @@ def as_views(
         Where the views go, as PyTorch tensors; by default to the device of the first tensor among them, and to NumPy if
         there is none. Sparse views become dense there.
     keep_on_disk : bool, default=False
-        Whether views on disk (`numpy.memmap`, or those that `load_views` leaves there) of more than 8 MB stay there:
-        they are read in blocks, twice, into temporary files.
+        Whether views on disk (`numpy.memmap`, or those that `load_views` leaves there) of more than 8 MB stay there.
+        They are read in blocks, and a second time into temporary files if their rows are to be changed, by `canonical`
+        or `unit`; else they are what is given, with NaN in missing rows.
     lenient : bool, default=False
         Whether to take data as they are measured, with `unit=False`: single values may be NaN, and stay so; tables and
         modalities may have different samples, and are joined on their index, with missing rows for absent samples;
@@ -294,7 +298,7 @@ def as_views(
     if sum(part.nbytes for part, stays in zip(parts, lazy, strict=True) if stays) <= LAZY_BYTES:
         lazy = [False] * len(parts)
     checked = [
-        check_on_disk(part, name) if stays else check_view(part, name, device, gaps=lenient)
+        check_on_disk(part, name, gaps=lenient) if stays else check_view(part, name, device, gaps=lenient)
         for part, name, stays in zip(parts, names, lazy, strict=True)
     ]
     lengths = [view.values.shape[0] for view in checked]
@@ -303,6 +307,10 @@ def as_views(
     hashes = [row_hashes(view.values) if view.hashes is None else view.hashes for view in checked]
     for h, lacking in zip(hashes, missing.T, strict=True):
         h[lacking] = MISSING_HASH  # differs from the hash of a zero row
+    sizes = np.zeros((lengths[0], len(parts)))
+    if lenient:
+        found = [row_sizes(on_host(view.values)) if view.sizes is None else view.sizes for view in checked]
+        sizes = np.column_stack(found)
     contents = [mixed(content_of(h)) for h in hashes]
     view_order = list(range(len(parts)))
     if not keep_view_order:
@@ -312,6 +320,8 @@ def as_views(
     rank = order if canonical else None
 
     def rows_of(v: int) -> Any:
+        if lazy[v] and not (canonical or unit):
+            return parts[v]
         if lazy[v]:
             return rows_on_disk(checked[v], order, unit=unit)
         return unit_rows(checked[v].values, rank) if unit else ordered_rows(checked[v].values, rank)
@@ -329,6 +339,7 @@ def as_views(
         feature_names=tuple(collected.feature_names[v] for v in view_order),
         n_gaps=tuple(checked[v].n_gaps for v in view_order),
         categories=tuple(collected.categories[v] for v in view_order),
+        sizes=sizes[order][:, view_order],
     )
 
 

@@ -1,0 +1,122 @@
+"""The samples of a fit, wherever they are: which of them become landmarks, and what becomes of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..backend.scratch import scratch_array
+from ..views import Views
+from ._fitted import FittedClustering
+from ._samples import Presence, SampleRows, Samples, zeros_are_values
+
+# Reports of progress while samples are placed.
+_REPORTS = 20
+
+Notify = Callable[[int, int, str], None]
+
+
+class Source(Protocol):
+    """All samples of a fit.
+
+    Attributes
+    ----------
+    views : Views
+        The views that they come from, as given.
+    largest : ndarray of shape (m,)
+        The largest absolute value of each view.
+    presence : Presence
+        How many samples there are, and what they lack.
+    """
+
+    views: Views
+    largest: NDArray[np.float64]
+    presence: Presence
+
+    def first(self, count: int) -> tuple[NDArray[np.intp], NDArray[np.uint64], Samples]:
+        """Return the first samples with any value by their keys: their numbers, their keys, and their values."""
+
+    def results(self, fitted: FittedClustering, notify: Notify) -> tuple[FittedClustering, dict[str, Any]]:
+        """Return the clustering with clusters numbered by size, and what it states about each sample, by name."""
+
+
+class LocalSource:
+    """Samples in memory, or on disk; implements `Source`. What is wide is on disk if the views are.
+
+    Parameters
+    ----------
+    views : Views
+        The views, with rows and missing values as given, and sizes.
+    """
+
+    def __init__(self, views: Views) -> None:
+        self.views, self.largest = views, views.sizes.max(axis=0)
+        zeros_count = [zeros_are_values(*view) for view in zip(views.widths, self.largest.tolist(), strict=True)]
+        absent = views.missing | ((views.sizes == 0) & ~np.array(zeros_count))
+        self.presence, self.described = Presence.of(absent), ~absent.all(axis=1)
+        self.samples = SampleRows(list(views.arrays), views.widths, views.missing, zeros_count)
+
+    def first(self, count: int) -> tuple[NDArray[np.intp], NDArray[np.uint64], Samples]:
+        """Return the first samples with any value by their keys."""
+        described = np.flatnonzero(self.described)
+        keys = self.views.row_keys[described]
+        rows = described[np.argsort(keys, kind="stable")[:count]]
+        return rows, self.views.row_keys[rows], self.samples[rows]
+
+    def results(self, fitted: FittedClustering, notify: Notify) -> tuple[FittedClustering, dict[str, Any]]:
+        """Place all samples, block by block; return the renumbered clustering and what it states about them."""
+        n, keys = len(self.samples), self.views.row_keys
+        found: dict[str, Any] = {}
+        links, reported = [], 0
+        for rows in self.samples.blocks():
+            block = fitted.placement.everything_about(self.samples[rows])
+            links.append(block.pop("links"))
+            for name, values in block.items():
+                if name not in found:
+                    found[name] = self._room((n, *values.shape[1:]), values.dtype)
+                found[name][rows] = values
+            if n > len(fitted.missing) and rows.stop * _REPORTS // n > reported:
+                reported = rows.stop * _REPORTS // n
+                notify(rows.stop, n, "samples placed")
+        number = ClusterSizes.of(found["labels"][self.described], keys[self.described], fitted.shares.shape[1]).order
+        found["labels"] = np.argsort(number)[found["labels"]]
+        # Without any value, all clusters are equally likely, and the first one is as good as any.
+        found["labels"][~self.described] = 0
+        given = np.argsort(self.views.view_order)
+        for rows in self.samples.blocks():
+            found["membership"][rows] = found["membership"][rows][:, number]
+            found["sample_view_weights"][rows] = found["sample_view_weights"][rows][:, given]
+        found["links"] = sp.csr_array(sp.vstack(links))
+        found["ranks"] = np.argsort(np.argsort(keys, kind="stable"))
+        return fitted.renumbered(number), found
+
+    def _room(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        return scratch_array(shape, dtype) if self.views.on_disk and len(shape) > 1 else np.empty(shape, dtype)
+
+
+@dataclass(frozen=True)
+class ClusterSizes:
+    """The sizes of the clusters, and the lowest key of the samples in each; those of parts of the samples add up."""
+
+    sizes: NDArray[np.intp]
+    first: NDArray[Any]
+
+    @staticmethod
+    def of(labels: NDArray[np.intp], keys: NDArray[Any], n_clusters: int) -> ClusterSizes:
+        """Return the sizes for some samples."""
+        first = np.full(n_clusters, np.iinfo(keys.dtype).max, dtype=keys.dtype)
+        np.minimum.at(first, labels, keys)
+        return ClusterSizes(np.bincount(labels, minlength=n_clusters), first)
+
+    def __add__(self, other: ClusterSizes) -> ClusterSizes:
+        return ClusterSizes(self.sizes + other.sizes, np.minimum(self.first, other.first))
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """The clusters by size, equal ones by their lowest key."""
+        return np.lexsort((self.first, -self.sizes))

@@ -1,0 +1,107 @@
+"""Views on disk: the results of the same arrays in memory, which only blocks of rows ever enter."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tensormvc.auto import _estimator
+from tensormvc.backend.scratch import is_on_disk
+
+from ..methods.test_on_disk import in_hdf5, in_npy, in_parquet
+from .data import blobs, quiet_fit, with_gaps
+
+RESULTS = ("labels_", "membership_", "confidence_", "embedding_", "outlier_score_", "sample_view_weights_", "ranks_")
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Let little data be much: many blocks of few rows, and few landmarks."""
+    monkeypatch.setattr("tensormvc.views._views.LAZY_BYTES", 0)
+    monkeypatch.setattr("tensormvc.views._disk._DISK_BLOCK", 300)
+    monkeypatch.setattr("tensormvc.auto._samples._BLOCK", 400)
+    monkeypatch.setattr(_estimator, "_MOST_LANDMARKS", 80)
+    monkeypatch.setattr(_estimator, "_LEAST_LANDMARKS", 80)
+
+
+def gappy(n=300, dtype=np.float64):
+    views = with_gaps(blobs(n, widths=(4, 12))[0])
+    for view in views:
+        view[7] = 0
+    return [view.astype(dtype) for view in views]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("write", [in_npy, in_hdf5, in_parquet])
+def test_results_are_those_in_memory(write, dtype, tmp_path, small_blocks):
+    views = gappy(dtype=dtype)
+    expected = quiet_fit(views, 3)
+    mapped = write(views, tmp_path)
+    fitted = quiet_fit(mapped, 3)
+    assert len(fitted.landmarks_) == 80
+    for name in (*RESULTS, "landmarks_"):
+        np.testing.assert_array_equal(getattr(fitted, name), getattr(expected, name))
+    assert (fitted.links_ != expected.links_).nnz == 0
+    assert str(fitted.report_) == str(expected.report_)
+    assert is_on_disk(fitted.membership_)
+    assert is_on_disk(fitted.embedding_)
+    for method in ("predict", "predict_proba", "transform", "outlier_score", "map_of"):
+        np.testing.assert_array_equal(getattr(fitted, method)(mapped), getattr(expected, method)(views))
+    np.testing.assert_array_equal(fitted.predict(mapped), expected.labels_)
+    np.testing.assert_array_equal(fitted.labels_at(5), expected.labels_at(5))
+
+
+def test_integers_and_views_in_memory_beside_those_on_disk(tmp_path, small_blocks):
+    views = [np.rint(20 * view).astype(kind) for view, kind in zip(blobs(300)[0], (np.int16, np.float64), strict=True)]
+    expected = quiet_fit(views, 3)
+    mapped = in_npy(views, tmp_path)
+    for given in (mapped, [mapped[0], views[1]]):
+        np.testing.assert_array_equal(quiet_fit(given, 3).membership_, expected.membership_)
+
+
+def test_wrong_values_on_disk_are_named(tmp_path, small_blocks):
+    views = blobs(300)[0]
+    views[1][123, 4] = np.inf
+    with pytest.raises(ValueError, match=r"view 1 contains NaN or infinity at row 123, column 4 \(inf\), and 0 more"):
+        quiet_fit(in_npy(views, tmp_path), 3)
+    views[1][123, 4] = 1e200
+    with pytest.raises(ValueError, match=r"view 1 has values of size 1e\+200"):
+        quiet_fit(in_npy(views, tmp_path), 3)
+
+
+def test_progress_is_reported_while_samples_are_placed(small_blocks):
+    seen = []
+    quiet_fit(blobs(300)[0], 3, progress=lambda done, total, stage: seen.append((done, total, stage)))
+    placed = [(done, total) for done, total, stage in seen if stage == "samples placed"]
+    assert 5 < len(placed) <= 20
+    assert placed == sorted(placed)
+    assert placed[-1] == (300, 300)
+
+
+_PEAK = """
+import sys
+import numpy as np, tensormvc as tm
+from pathlib import Path
+
+def held():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) * 1024
+
+views = [np.load(path, mmap_mode="r") for path in sorted(Path(sys.argv[1]).glob("*.npy"))]
+few = tm.MultiViewClustering(3, random_state=0, time_budget=1e-3).fit([view[:2000].copy() for view in views])
+before = held()
+model = tm.MultiViewClustering(3, random_state=0, time_budget=1e-3).fit(views)
+assert len(model.landmarks_) == 1000
+model.predict(views)
+print(held() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of the memory from /proc")
+def test_memory_does_not_grow_with_the_features(tmp_path):
+    """Two views of 64 MB in double precision, beside what a fit of 2000 samples has taken already."""
+    rng = np.random.default_rng(0)
+    for v in range(2):
+        np.save(tmp_path / f"{v}.npy", rng.normal(size=(20_000, 400)) + 3 * (np.arange(20_000) % 3)[:, None])
+    ended = subprocess.run([sys.executable, "-c", _PEAK, tmp_path], capture_output=True, text=True, check=True)
+    assert int(ended.stdout) < 64e6
