@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..backend.linalg import one_hot
 from ..explain import Explanation, SampleExplanation, explain_clusters
@@ -267,8 +267,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
     def _place(self, views: Any) -> tuple[sp.csr_array, NDArray[np.float64]]:
         check_is_fitted(self)
-        if getattr(views, "ndim", 0) == 2 and not hasattr(views, "columns"):
-            validate_data(self, views, reset=False, skip_check_array=True)
+        self._check_width(views)
         samples, _ = self.fitted_.samples_of(views, self.view_sizes)
         return self.fitted_.place(samples)
 
@@ -460,7 +459,7 @@ def confidence(membership: NDArray[np.float64]) -> NDArray[np.float64]:
     if membership.shape[1] == 1:
         return np.ones(len(membership))
     ordered = np.partition(membership, -2, axis=1)
-    return np.asarray(ordered[:, -1] - ordered[:, -2])
+    return np.minimum(ordered[:, -1] - ordered[:, -2], 1)  # the sum of a row may exceed 1 by rounding
 
 
 def _landmark_count(n_samples: int, widths: list[int], time_budget: float) -> int:

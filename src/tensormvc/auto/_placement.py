@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..graphs._fuzzy import Neighbours, find_neighbours
+from ..methods._prediction import matching_columns
 from ..views import Views, as_views
 from ..views._order import unit_rows
 from ._consensus import decided
@@ -294,7 +295,10 @@ class FittedClustering:
                 arrays.append(np.zeros((taken.n_samples, width)))
                 continue
             position = taken.names.index(view.name)
-            arrays.append(_same_features(taken.arrays[position], taken.feature_names[position], view))
+            columns = matching_columns(
+                taken.feature_names[position], view.feature_names, taken.widths[position], width, view.name
+            )
+            arrays.append(taken.arrays[position][:, columns])
             missing[:, v] = taken.missing[:, position]
         return Samples.of(arrays, missing, [zeros_are_values(view.values) for view in self.views]), taken.sample_ids
 
@@ -335,16 +339,3 @@ def _ratio(reach: NDArray[np.float64], links: sp.csr_array, others: NDArray[np.f
     totals = np.maximum(np.asarray(links.sum(axis=1)).ravel(), np.finfo(np.float64).tiny)
     mean = links @ others / totals
     return np.asarray(np.divide(reach, mean, out=np.where(reach > 0, 2.0, 1.0), where=mean > 0))
-
-
-def _same_features(array: Any, names: NDArray[np.str_] | None, view: FittedView) -> Any:
-    """Return the columns in the order of the fitted features; matched by name where names exist."""
-    width = view.values.shape[1]
-    if names is not None and view.feature_names is not None and not np.array_equal(names, view.feature_names):
-        positions = {name: position for position, name in enumerate(names.tolist())}
-        if lacking := [name for name in view.feature_names.tolist() if name not in positions]:
-            raise ValueError(f"{view.name} lacks {len(lacking)} of the fitted features, such as {lacking[0]!r}")
-        return array[:, [positions[name] for name in view.feature_names.tolist()]]
-    if array.shape[1] != width:
-        raise ValueError(f"{view.name} has {array.shape[1]} features; the model was fitted with {width}")
-    return array

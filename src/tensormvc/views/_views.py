@@ -71,6 +71,8 @@ class Views:
         Number of NaN in each view, which only a lenient `as_views` allows; missing rows do not count.
     categories : tuple of mappings
         For each view, the categories of its categorical columns, which only a lenient `as_views` encodes.
+    contents : tuple of arrays of int64 of shape (1,)
+        Hash of the values of each view, with which `row_keys` are made.
     """
 
     arrays: tuple[Any, ...]
@@ -85,6 +87,7 @@ class Views:
     feature_names: tuple[NDArray[np.str_] | None, ...] = ()
     n_gaps: tuple[int, ...] = ()
     categories: tuple[Categories, ...] = ()
+    contents: tuple[NDArray[np.int64], ...] = ()
 
     @property
     def n_samples(self) -> int:
@@ -329,6 +332,7 @@ def as_views(
         feature_names=tuple(collected.feature_names[v] for v in view_order),
         n_gaps=tuple(checked[v].n_gaps for v in view_order),
         categories=tuple(collected.categories[v] for v in view_order),
+        contents=tuple(contents[v] for v in view_order),
     )
 
 
