@@ -73,6 +73,8 @@ class Views:
         For each view, the categories of its categorical columns, which only a lenient `as_views` encodes.
     sizes : ndarray of shape (n_samples, n_views)
         The largest absolute value of each row, which only a lenient `as_views` looks for; NaN count as zero.
+    contents : tuple of arrays of int64 of shape (1,)
+        Hash of the values of each view, with which `row_keys` are made.
     """
 
     arrays: tuple[Any, ...]
@@ -88,6 +90,7 @@ class Views:
     n_gaps: tuple[int, ...] = ()
     categories: tuple[Categories, ...] = ()
     sizes: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    contents: tuple[NDArray[np.int64], ...] = ()
 
     @property
     def n_samples(self) -> int:
@@ -340,6 +343,7 @@ def as_views(
         n_gaps=tuple(checked[v].n_gaps for v in view_order),
         categories=tuple(collected.categories[v] for v in view_order),
         sizes=sizes[order][:, view_order],
+        contents=tuple(contents[v] for v in view_order),
     )
 
 
