@@ -40,9 +40,11 @@ _LEAST_LANDMARKS = 1000
 # Shares of the time budget for the neighbour search, and for everything up to the consensus.
 _NEIGHBOUR_SHARE = 0.35
 _MEMBER_SHARE = 0.85
-# Estimated seconds of the neighbour search per pair of samples, and per pair and feature.
-_SECONDS_PER_PAIR = 8e-9
-_SECONDS_PER_PRODUCT = 5e-11
+# Estimated seconds of the search for nearest landmarks per sample, landmark and search, and per pair and feature.
+_SECONDS_PER_PAIR = 2e-9
+_SECONDS_PER_PRODUCT = 3e-11
+# The fit of the landmarks takes as long as so many searches among them, in several scalings.
+_SEARCHES = 4
 # Weight of the votes of the clusterings where they would leave a cluster without samples.
 _WEAK_VOTES = 0.25
 
@@ -473,7 +475,8 @@ def _on_map(placement: Placement, links: sp.csr_array, scores: Any, positions: A
 
 def _landmark_count(n_samples: int, widths: list[int], time_budget: float) -> int:
     """Return how many samples can be compared with all others in time, by a rule that does not look at the clock."""
-    seconds = n_samples * ((len(widths) + 1) * _SECONDS_PER_PAIR + 2 * sum(widths) * _SECONDS_PER_PRODUCT)
+    compared = n_samples + _SEARCHES * min(n_samples, 2 * _MOST_LANDMARKS)
+    seconds = compared * ((len(widths) + 1) * _SECONDS_PER_PAIR + sum(widths) * _SECONDS_PER_PRODUCT)
     affordable = int(_NEIGHBOUR_SHARE * time_budget / seconds)
     return min(n_samples, max(_LEAST_LANDMARKS, min(_MOST_LANDMARKS, affordable)))
 

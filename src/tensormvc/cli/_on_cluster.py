@@ -51,7 +51,9 @@ def cluster_on_scheduler(
         **{"converged": getattr(estimator, "converged_", None), "seconds": round(time.perf_counter() - start, 3)},
         "chosen": {"method": name, "basis": basis},
     }
-    head = f"{folder}: {result['n_samples']:,} samples, {len(views)} views; {name}" + (f" with {basis}" if basis else "")
+    head = f"{folder}: {result['n_samples']:,} samples, {len(views)} views; {name}" + (
+        f" with {basis}" if basis else ""
+    )
     show(result, as_json, [head, *fit_summary(result), f"Labels: {target}"])
 
 
