@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from ..graphs._fuzzy import Neighbours, find_neighbours
 _TILE = 128
 # The smallest of so many groups of distances bound the smallest of all.
 _GROUPS = 160
+# Squared lengths beyond those of the landmarks.
+_FAR_OUT = 4
 # Errors beyond this are not computed with.
 _FAR = 1e25
 # Differences between values that are computed at a time: what the cache holds.
@@ -76,6 +78,8 @@ class _Find:
     factor, terms, errors : float, ndarrays of shape (n,)
         What the squared distances of each sample are multiplied by, what is missing from them then, and how far off
         they may be.
+    complete : bool
+        Whether all landmarks are candidates.
     indices : ndarray of int of shape (n, count)
         Landmarks near each sample.
     bound : ndarray of shape (n,)
@@ -85,6 +89,7 @@ class _Find:
     factor: float
     terms: NDArray[np.float64]
     errors: NDArray[np.float64]
+    complete: bool
     indices: NDArray[np.intp]
     bound: NDArray[np.float64]
 
@@ -92,15 +97,15 @@ class _Find:
     def among(able: NDArray[np.bool_], count: int, factor: float, terms: Any, errors: Any) -> _Find:
         """Return a search among the landmarks that are able: enough of them to tell which tie with the last."""
         width = min(2 * count + 2, int(able.sum()))
-        # If all of them are found, there are no others.
-        errors = errors if width < able.sum() else np.full(len(errors), -np.inf)
-        return _Find(factor, terms, errors, np.empty((len(terms), width), dtype=np.intp), np.empty(len(terms)))
+        indices = np.empty((len(terms), width), dtype=np.intp)
+        return _Find(factor, terms, errors, width == able.sum(), indices, np.full(len(terms), np.inf))
 
     def select(self, rows: slice, distances: NDArray[np.float32]) -> None:
         """Find candidates for some samples."""
         self.indices[rows] = _smallest(distances, self.indices.shape[1])
-        last = np.take_along_axis(distances, self.indices[rows], axis=1).max(axis=1, initial=-np.inf)
-        self.bound[rows] = (last + self.terms[rows] - self.errors[rows]) / self.factor
+        if not self.complete:
+            last = np.take_along_axis(distances, self.indices[rows], axis=1).max(axis=1)
+            self.bound[rows] = (last + self.terms[rows] - self.errors[rows]) / self.factor
 
 
 def _candidates(
@@ -196,8 +201,16 @@ def _searched(samples: list[Any], landmarks: list[Any], able: NDArray[np.intp], 
     if not len(able) or not n:
         return Neighbours(np.zeros(n + 1, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0), n_landmarks, 1.0)
     others = landmarks if len(able) == n_landmarks else [part[able] for part in landmarks]
-    lists = find_neighbours(samples, min(count, len(able)), others, exact=True)
-    return Neighbours(lists.starts, able[lists.indices], lists.squares, n_landmarks, lists.scale)
+    lengths, scale = sum(map(row_squares, samples)), sum(map(row_squares, others)).max()
+    # One by one where they are far out: what ties is judged by the longest sample of a search.
+    far = np.flatnonzero(lengths > _FAR_OUT * scale)
+    groups = [np.setdiff1d(np.arange(n), far), *far[:, None]]
+    found = Neighbours(np.zeros(n + 1, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0), n_landmarks, scale)
+    for rows in groups:
+        if len(rows):
+            lists = find_neighbours([part[rows] for part in samples], min(count, len(able)), others, exact=True)
+            found = _merged(found, replace(lists, indices=able[lists.indices]), np.isin(np.arange(n), rows))
+    return found
 
 
 def _merged(lists: Neighbours, more: Neighbours, where: NDArray[np.bool_]) -> Neighbours:
