@@ -6,11 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from tensormvc.auto import _estimator
 from tensormvc.backend.scratch import is_on_disk
 
 from ..methods.test_on_disk import in_hdf5, in_npy, in_parquet
-from .data import blobs, quiet_fit, with_gaps
+from .data import blobs, limit_landmarks, quiet_fit, with_gaps
 
 RESULTS = ("labels_", "membership_", "confidence_", "embedding_", "outlier_score_", "sample_view_weights_", "ranks_")
 
@@ -21,8 +20,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("tensormvc.views._views.LAZY_BYTES", 0)
     monkeypatch.setattr("tensormvc.views._disk._DISK_BLOCK", 300)
     monkeypatch.setattr("tensormvc.auto._samples._BLOCK", 400)
-    monkeypatch.setattr(_estimator, "_MOST_LANDMARKS", 80)
-    monkeypatch.setattr(_estimator, "_LEAST_LANDMARKS", 80)
+    limit_landmarks(monkeypatch, 80)
 
 
 def gappy(n=300, dtype=np.float64):

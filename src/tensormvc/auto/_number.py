@@ -135,7 +135,7 @@ def cluster_number(evidence: Evidence) -> ClusterNumber:
     numbers = _candidates(most)
     gaps, within, labelings = [], [], []
     for graph in [*(evidence.graph(kind) for kind in FUSIONS), evidence.graph("joint", evidence.sizes[0])]:
-        values, vectors = low_frequencies(graph, most + 1)
+        values, vectors = low_frequencies(graph, most + 1, evidence.device)
         clusterings = [ward_labels(normalize(vectors[:, :number]), number) for number in numbers.tolist()]
         gaps.append(np.diff(values)[numbers - 1])
         within.append([modularity(graph, labels) for labels in clusterings])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..backend.arrays import on_device
 from ..graphs._fuzzy import Neighbours, find_neighbours
 from ..views._order import keys_of
 from ._consensus import decided
@@ -44,7 +45,7 @@ class Placement:
     weights : ndarray of shape (m,)
         Weights of the views.
     parts : list of arrays (n_landmarks, q_v)
-        The landmarks, scaled.
+        The landmarks, scaled; on a device if the nearest ones are searched for there.
     reach : ndarray of shape (n_landmarks, m)
         Distance from each landmark to the last of its nearest landmarks in each view.
     scores : ndarray of shape (n_landmarks,)
@@ -71,6 +72,10 @@ class Placement:
     shares: NDArray[np.float64]
     priority: NDArray[np.intp]
     embedding: NDArray[np.float64]
+
+    def on(self, device: Any) -> Placement:
+        """Return the same landmarks, to be searched on a device; None is the host."""
+        return self if device is None else replace(self, parts=[on_device(part, device) for part in self.parts])
 
     @cached_property
     def completion(self) -> Completion:
