@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 
+from ..backend.threads import device_lock
 from ..graphs import normalised_adjacency
 from ..graphs._laplacian import lowest_eigenpairs
 
@@ -50,7 +51,10 @@ def low_frequencies(graph: sp.csr_array, count: int, device: Any = None) -> Pair
         null = _null_vectors(graph, count)
         if null.shape[1] == count:
             return np.zeros(count), null
-        pairs = None if device is None else _filtered(adjacency, null, count, device)
+        pairs = None
+        if device is not None and device.type != "cpu":
+            with device_lock:
+                pairs = _filtered(adjacency, null, count, device)
         if pairs is None:
             pairs = lowest_eigenpairs(
                 lambda x: x - adjacency @ x, null, count, ceiling=2.0, start=np.cos(np.arange(n)), tol=_TOLERANCE
@@ -72,8 +76,11 @@ def _filtered(adjacency: sp.csr_array, null: NDArray[np.float64], count: int, de
 
     n = adjacency.shape[0]
     width = min(n, count + max(_SPARE, int(_SPARE_SHARE * count)))
-    entries = (torch.as_tensor(part, device=device) for part in (adjacency.indptr, adjacency.indices, adjacency.data))
-    matrix = torch.sparse_csr_tensor(*entries, size=(n, n))
+    # Dense, because the sums of sparse products round differently every time on a device.
+    matrix = torch.zeros((n, n), dtype=torch.float64, device=device)
+    entries = adjacency.tocoo()
+    rows, columns = (torch.as_tensor(index, device=device) for index in entries.coords)
+    matrix[rows, columns] = torch.as_tensor(entries.data, device=device)
     start = np.cos(np.outer(np.arange(n), np.arange(1, width - null.shape[1] + 1)))
     vectors = torch.as_tensor(np.hstack([null, start]), device=device)
     for _ in range(_MOST_ROUNDS):

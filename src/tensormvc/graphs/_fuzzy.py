@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from ..backend.arrays import Array, is_sparse, is_tensor, namespace, on_host, placed
 from ..backend.linalg import smallest, sum_of_squares
-from ..backend.threads import one_openmp_thread, parallel_ranges
+from ..backend.threads import device_lock, one_openmp_thread, parallel_ranges
 from ._distances import DEVICE_BLOCK_BYTES, DistanceBlocks, tie_margin
 
 _BANDWIDTH_STEPS = 30
@@ -25,8 +24,6 @@ _LEAST_BANDWIDTH = 1e-3
 _SEARCHED_AT_ONCE = 256
 # Differences between values that are computed at a time: what the cache holds.
 _PAIRS_AT_ONCE = 2**16
-# A device serves one thread after the other, so that its memory need not hold the distances of all of them.
-_DEVICE_LOCK = Lock()
 
 # Samples, their neighbours, and the squared distances between them.
 _Links = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]
@@ -212,7 +209,7 @@ def _device_search(samples: Array, candidates: Array, count: int) -> tuple[NDArr
     step = max(1, DEVICE_BLOCK_BYTES // (8 * max(len(candidates), count * d)))
     for lo in range(0, n, step):
         rows = slice(lo, lo + step)
-        with _DEVICE_LOCK:
+        with device_lock:
             distances = samples[rows] @ factors
             distances += lengths
             nearest = smallest(distances, count)[1]
