@@ -68,6 +68,7 @@ _CLASSES = [
     "tensormvc.backend.linalg:SparseFactor",
     "tensormvc.bases._base:ConvertedMatrix",
     "tensormvc.methods._admm:Record",
+    "tensormvc.methods._prediction:AnchorPlacement",
     "tensormvc.published:ReweightedETR",
 ]
 _PATHS = {path.partition(":")[2]: path for path in _CLASSES}

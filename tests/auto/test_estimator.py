@@ -87,7 +87,8 @@ def test_labels_are_the_largest_shares(digits_model, n_clusters):
         np.testing.assert_array_equal(model.labels_, np.argmax(model.membership_, axis=1))
         if model.n_clusters_ > 1:
             ordered = np.sort(model.membership_, axis=1)
-            np.testing.assert_array_equal(model.confidence_, ordered[:, -1] - ordered[:, -2])
+            np.testing.assert_array_equal(model.confidence_, np.minimum(ordered[:, -1] - ordered[:, -2], 1))
+            assert model.confidence_.max() <= 1
         sizes = np.bincount(model.labels_, minlength=model.n_clusters_)
         assert sizes.min() > 0
         assert (np.diff(sizes) <= 0).all()

@@ -1,4 +1,4 @@
-"""The front door on a cluster: the results of the same data in memory, whatever the chunks and the fate of the workers."""
+"""The front door on a cluster: the results of the same data in memory, whatever happens to chunks and workers."""
 
 import os
 import signal

@@ -112,7 +112,7 @@ def test_memberships_say_the_label_and_how_sure_it_is(gappy):
     np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-12)
     np.testing.assert_array_equal(labels, np.argmax(shares, axis=1))
     ordered = np.sort(shares, axis=1)
-    np.testing.assert_array_equal(confidence(shares), ordered[:, -1] - ordered[:, -2])
+    np.testing.assert_array_equal(confidence(shares), np.minimum(ordered[:, -1] - ordered[:, -2], 1))
     strict = model.predict(others, min_confidence=0.9)
     np.testing.assert_array_equal(strict, np.where(confidence(shares) < 0.9, -1, labels))
     np.testing.assert_array_equal(confidence(np.ones((4, 1))), 1)
@@ -192,6 +192,9 @@ def test_wrong_new_samples_are_named(tables, gappy):
         model.predict({"c": frames["a"]})
     with pytest.raises(ValueError, match=r"^b lacks 1 of the fitted features, such as 'g3'"):
         model.predict({"b": frames["b"].drop(columns="g3")})
+    repeated = frames["b"][["g1", *frames["b"].columns]]
+    with pytest.raises(ValueError, match=r"^b has several features called 'g1', .* pass them in the order of the fit"):
+        model.predict({"b": repeated})
     with pytest.raises(ValueError, match=r"^a has 3 features; the model was fitted with 4"):
         model.predict({"a": np.ones((2, 3))})
     with pytest.raises(ValueError, match=r"^b has 4 features; the model was fitted with 6"):

@@ -56,10 +56,20 @@ def test_labels_are_those_in_memory(run, address, views, tmp_path):
     assert (again.code, "labels exists" in again.err) == (4, True)
 
 
+def test_the_front_door_is_the_default(run, address, views, tmp_path):
+    wanted = tm.MultiViewClustering(3, random_state=0).fit(views).labels_
+    ended = run("cluster", "data", "-k", 3, "-o", "labels", "--scheduler", address, "--json")
+    assert ended.code == 0, ended.err
+    result = json.loads(ended.out)
+    assert result["chosen"] == {"method": "MultiViewClustering", "basis": None}
+    labels = dd.read_parquet(tmp_path / "labels")["cluster"].compute(scheduler="synchronous")
+    np.testing.assert_array_equal(labels, wanted)
+
+
 def test_what_is_wrong_is_named(run, address, views, tmp_path):
     start = ["cluster", "data", "-k", 3, "-o", "labels", "--scheduler"]
     for arguments, code, message in [
-        ([address, "--method", "tsvdmvc"], 2, "--method estmc, asretr or tlrlf4mvc"),
+        ([address, "--method", "tsvdmvc"], 2, "--method auto (the default), estmc, asretr or tlrlf4mvc"),
         ([address, "--report", "page"], 2, "--scheduler excludes --save, --report"),
         ([address, "--views", "a,x"], 3, "has the views a, b, c, not x"),
     ]:

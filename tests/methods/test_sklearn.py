@@ -6,7 +6,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import tensormvc as tm
 
 ESTIMATORS = [tm.TSVDMVC(), tm.TLSpNM(), tm.ASRETR(), tm.ESTMC(), tm.TLRLF4MVC(), tm.GMC()]
-ESTIMATORS.append(tm.MultiViewClustering(n_clusters=3))
+ESTIMATORS += [tm.ESTMC(basis="agft"), tm.MultiViewClustering(n_clusters=3)]
 # The check of array API input runs only under a switch of SciPy's, and only for estimators that claim it.
 NOT_APPLICABLE = {"check_array_api_input"}
 # A list is one of views, not of rows; probabilities are expected of a classifier, with a column for each class.

@@ -17,7 +17,7 @@ from ..rows import SampleRandom, kmeans
 
 # Number of samples whose Ward tree gives k-means a start.
 _TREE_SAMPLES = 1000
-_TREE_SAMPLES_PER_CLUSTER = 12
+_TREE_SAMPLES_PER_CLUSTER = 30
 _RESTARTS = 10
 # Up to this number of clusters of all clusterings, all eigenpairs of the co-association take less time than some.
 _DENSE_UP_TO = 1000
@@ -95,6 +95,7 @@ def cluster_embedding(
     if n_clusters < len(first := directions[:n_first]):
         groups = ward_labels(first, n_clusters)
         centres = (one_hot(groups).T @ first) / np.bincount(groups)[:, None]
+    n_init = max(n_init, 1) if centres is None else n_init
     return kmeans(directions, n_clusters, n_init=n_init, random=random, centres=centres)[0]
 
 

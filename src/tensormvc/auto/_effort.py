@@ -11,13 +11,13 @@ import numpy as np
 from ..backend.threads import parallel_ranges
 from ._members import MemberPlan
 
-# Costs in units of `_unit_of_work`, as measured: a pair of samples, compared in a view and with all its features, for
-# the neighbours among the landmarks and for the other samples, and a landmark in one clustering, per cluster.
-_PER_PAIR = 1e-6
-_PER_PRODUCT = 1e-8
-_PER_MEMBER = 6e-4
+# Costs in units of `_unit_of_work`, as measured: of comparing two samples in a view, of each of its features, and of a
+# landmark in one clustering, which grows with the square of the number of clusters.
+_PER_PAIR = 4e-8
+_PER_PRODUCT = 7e-10
+_PER_MEMBER = 1.2e-6
 # How many times faster a device compares samples than the processors that feed it, at least.
-_DEVICE_SPEED = 30
+_DEVICE_SPEED = 10
 # Ways to look at the views.
 _LOOKS = 7
 # Size of the matrices that a unit of work multiplies.
@@ -47,10 +47,12 @@ class Effort:
     def work(self, n_samples: int, widths: list[int], n_clusters: int, *, on_device: bool = False) -> float:
         """Return the estimated cost of a fit, in units of `_unit_of_work`."""
         n = min(n_samples, self.most_landmarks)
+        # Samples are compared in every view, and in all views together.
         pair = (len(widths) + 1) * _PER_PAIR + 2 * sum(widths) * _PER_PRODUCT
         if on_device:
             pair /= _DEVICE_SPEED
-        return n * (_LOOKS * n + n_samples - n) * pair + _LOOKS * len(self.plan) * n * (n_clusters + 5) * _PER_MEMBER
+        member = n * (n_clusters + 5) * (n_clusters + 25) * _PER_MEMBER
+        return n * (_LOOKS * n + n_samples - n) * pair + _LOOKS * len(self.plan) * member
 
 
 EFFORTS = {

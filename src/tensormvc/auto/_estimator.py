@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..backend.arrays import torch_device
 from ..backend.linalg import one_hot
@@ -317,8 +317,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     def _each(self, views: Any, work: Callable[..., NDArray[Any]]) -> NDArray[Any]:
         """Return what work makes of the links and outlier scores of samples, block by block."""
         check_is_fitted(self)
-        if getattr(views, "ndim", 0) == 2 and not hasattr(views, "columns"):
-            validate_data(self, views, reset=False, skip_check_array=True)
+        self._check_width(views)
         if any_dask(views):
             labels: NDArray[Any] = each_on_dask(self.fitted_, views, self.view_sizes, work)
             return labels

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..graphs._fuzzy import Neighbours
+from ..methods._prediction import matching_columns
 from ..views import Views, as_views
 from ..views._check import row_sizes
 from ..views._order import unit_rows
@@ -233,12 +234,5 @@ def _votes_of(lists: Neighbours) -> Neighbours:
 
 def same_features(width: int, names: NDArray[np.str_] | None, view: FittedView) -> NDArray[np.intp] | None:
     """Return which columns are the fitted features, matched by name where names exist; None if all are, in order."""
-    fitted = view.values.shape[1]
-    if names is not None and view.feature_names is not None and not np.array_equal(names, view.feature_names):
-        positions = {name: position for position, name in enumerate(names.tolist())}
-        if lacking := [name for name in view.feature_names.tolist() if name not in positions]:
-            raise ValueError(f"{view.name} lacks {len(lacking)} of the fitted features, such as {lacking[0]!r}")
-        return np.array([positions[name] for name in view.feature_names.tolist()])
-    if width != fitted:
-        raise ValueError(f"{view.name} has {width} features; the model was fitted with {fitted}")
-    return None
+    columns = matching_columns(names, view.feature_names, width, view.values.shape[1], view.name)
+    return None if isinstance(columns, slice) else np.array(columns)

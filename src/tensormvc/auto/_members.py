@@ -25,7 +25,7 @@ TEMPERATURE = 0.05
 AGREEMENT_TEMPERATURE = 0.1
 # Eigenvectors per cluster of the larger embeddings: small clusters may appear only in later ones.
 MORE_FREQUENCIES = 1.3
-# Random starts of k-means beside the one from a Ward tree, which is hardly ever beaten with many clusters.
+# Random starts of k-means beside the one from a Ward tree, which they hardly ever beat with many clusters.
 _RESTARTS = 3
 _MANY = 30
 
@@ -150,7 +150,7 @@ def _clustering(n_clusters: int, job: _Job) -> tuple[str, NDArray[np.intp]]:
     values, points = low_frequencies(graph, count, device)
     if damped:
         points = points * np.maximum(1 - values, 0) ** 2
-    labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS if n_clusters < _MANY else 1)
+    labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS if n_clusters < _MANY else 0)
     return f"{name}, {points.shape[1]} frequencies", labels
 
 

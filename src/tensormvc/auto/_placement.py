@@ -212,7 +212,7 @@ def confidence(membership: NDArray[np.float64]) -> NDArray[np.float64]:
     if membership.shape[1] == 1:
         return np.ones(len(membership))
     ordered = np.partition(membership, -2, axis=1)
-    return np.asarray(ordered[:, -1] - ordered[:, -2])
+    return np.minimum(ordered[:, -1] - ordered[:, -2], 1)  # the sum of a row may exceed 1 by rounding
 
 
 def _votes(lists: Neighbours) -> NDArray[np.float64]:

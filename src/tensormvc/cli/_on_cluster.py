@@ -18,11 +18,15 @@ def cluster_on_scheduler(
     address: str, source: Source, choice: Choice, output: str | None, column: str, force: bool, as_json: bool
 ) -> None:
     """Cluster the samples of a folder on the workers of a Dask cluster, which also write the labels."""
-    folder, method = source.file, choice.method or "estmc"
-    if method not in ("estmc", "asretr", "tlrlf4mvc") or choice.basis not in (None, "auto", "agft"):
-        raise usage_error("--scheduler requires --method estmc, asretr or tlrlf4mvc, and --basis agft (the default)")
+    folder, method = source.file, choice.used_method
+    if method not in ("auto", "estmc", "asretr", "tlrlf4mvc") or choice.basis not in (None, "auto", "agft"):
+        raise usage_error(
+            "--scheduler requires --method auto (the default), estmc, asretr or tlrlf4mvc; the last three with --basis "
+            "agft (their default)"
+        )
     target = _check_target(output, folder, force)
-    estimator = replace(choice, method=method, basis="agft").estimator()
+    basis = None if method == "auto" else "agft"
+    estimator = replace(choice, method=method, basis=basis).estimator()
     try:
         from distributed import Client
     except ImportError as error:
@@ -43,11 +47,12 @@ def cluster_on_scheduler(
     name = type(estimator).__name__
     result = {
         **{"file": folder, "output": target, "column": column, "seed": choice.seed, "scheduler": address},
-        **{"n_samples": int(sum(sizes)), "cluster_sizes": sizes, "n_iter": estimator.n_iter_},
-        **{"converged": estimator.converged_, "seconds": round(time.perf_counter() - start, 3)},
-        "chosen": {"method": name, "basis": "agft"},
+        **{"n_samples": int(sum(sizes)), "cluster_sizes": sizes, "n_iter": getattr(estimator, "n_iter_", None)},
+        **{"converged": getattr(estimator, "converged_", None), "seconds": round(time.perf_counter() - start, 3)},
+        "chosen": {"method": name, "basis": basis},
     }
-    head = f"{folder}: {result['n_samples']:,} samples, {len(views)} views; {name} with agft"
+    with_basis = f" with {basis}" if basis else ""
+    head = f"{folder}: {result['n_samples']:,} samples, {len(views)} views; {name}{with_basis}"
     show(result, as_json, [head, *fit_summary(result), f"Labels: {target}"])
 
 

@@ -160,7 +160,7 @@ def find_neighbours(
         parts, others = [on_host(part) for part in parts], others and [on_host(part) for part in others]
     candidates = parts if others is None else others
     n, n_candidates = parts[0].shape[0], candidates[0].shape[0]
-    scale = DistanceBlocks(parts, others).scale
+    scale = DistanceBlocks(candidates).scale  # not that of the samples, which are searched for in any batch
     links = partial(_links, n_neighbors=n_neighbors, scale=scale, skip_self=others is None)
     undecided = np.arange(n)
     found: list[_Links] = []

@@ -30,6 +30,8 @@ class ASRETR(AnchorRepresentationClusterer):
     in temporary files as large as the views, in the folder that ``TMPDIR`` names. Dask arrays and dataframes are worked
     on by the workers of their cluster with "agft" (docs/distributed.md): the labels are the same, as a Dask array.
 
+    With "agft", `predict` assigns new samples to clusters through the anchors.
+
     Parameters
     ----------
     n_clusters : int, default=8

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_parameter_constraints
-from sklearn.utils.validation import validate_data
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..backend.arrays import Array, on_host
 from ..backend.checks import random_seed
@@ -21,6 +22,7 @@ from ..graphs import check_sample_graph, permuted_graph
 from ..rows import InMemory, RowArrays, Rows, SampleRandom, kmeans_of_rows, row_work
 from ..views import Views, any_dask, as_views, distributed_views
 from ._admm import Schedule, Step, run_admm
+from ._prediction import AnchorPlacement
 
 # Up to this many samples the default basis is a full spectrum.
 _FULL_SPECTRUM_UP_TO = 4000
@@ -32,6 +34,17 @@ _RESTARTS = 10
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NOT_NEGATIVE = [Interval(Real, 0, None, closed="left")]
 COUNT = [Interval(Integral, 1, None, closed="left")]
+
+
+def _can_predict(clusterer: Any) -> bool:
+    """Return True for a clusterer that places new samples; otherwise raise an error that names one."""
+    if clusterer._has_anchors():
+        return True
+    basis = f" with basis={clusterer.basis!r}" if hasattr(clusterer, "basis") else ""
+    raise AttributeError(
+        f"{type(clusterer).__name__}{basis} places no new samples: use MultiViewClustering, or ESTMC, ASRETR or "
+        'TLRLF4MVC with basis="agft"'
+    )
 
 
 class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -59,6 +72,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     keep: str | None = None
 
     labels_: NDArray[np.intp]
+    _placement: AnchorPlacement | None = None
 
     def fit(self, views: Any, y: Any = None, *, sample_graph: Any = None) -> Self:
         """Cluster the samples.
@@ -112,6 +126,45 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         tidy_labels(rows)
         self.labels_ = views.rows_as_given("labels")
         rows.drop("labels")
+
+    @available_if(_can_predict)  # type: ignore[untyped-decorator]
+    def predict(self, views: Any) -> NDArray[np.intp]:
+        """Return the clusters of new samples, by the clusters of the anchors near to them.
+
+        Available for ESTMC, ASRETR and TLRLF4MVC with the basis AGFT. Samples that the model was fitted to are
+        recognised and keep their label. For any other sample, the nearest anchors vote with the weights of the anchor
+        graph, each for the clusters of the fitted samples that are linked to it. The result for a sample depends on its
+        values alone, not on the other samples.
+
+        Parameters
+        ----------
+        views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
+            The samples, with the views of the fit: in the same order, or by name. Features are matched by name where
+            they have names. A sample that is NaN in the whole row of a view is compared with the anchors in its other
+            views.
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+            Clusters, numbered as in ``labels_``.
+        """
+        check_is_fitted(self, "labels_")
+        if self._placement is None:
+            raise ValueError(
+                "a model fitted to Dask arrays places no new samples, because its labels stay on the cluster: fit it "
+                "to samples in memory or on disk"
+            )
+        self._check_width(views)
+        return self._placement.predict(views, self.view_sizes)
+
+    def _check_width(self, views: Any) -> None:
+        """Refuse a single array of new samples with another number of features, in scikit-learn's words."""
+        if getattr(views, "ndim", 0) == 2 and not hasattr(views, "columns"):
+            validate_data(self, views, reset=False, skip_check_array=True)
+
+    def _has_anchors(self) -> bool:
+        """Whether new samples can be placed among anchors."""
+        return False
 
     @abstractmethod
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
@@ -188,6 +241,16 @@ class TensorClusterer(MultiViewClusterer):
             device=self.device,
             keep_on_disk=by_anchors,
         )
+
+    def _has_anchors(self) -> bool:
+        basis = getattr(self, "basis_", self.basis)
+        return self.works_on_rows and (isinstance(basis, AGFT) or (isinstance(basis, str) and basis == "agft"))
+
+    def _fit_views(self, views: Views, views_as_given: Any, sample_graph: Any) -> None:
+        super()._fit_views(views, views_as_given, sample_graph)
+        self._placement = None
+        if self._has_anchors() and isinstance(views.rows, InMemory):
+            self._placement = AnchorPlacement.of(views, self.basis_, views.to_working_order(self.labels_))
 
     def _fit_basis(self, views: Views, seed: int, sample_graph: Any) -> Any:
         """Fit the basis to the views, in their working order."""

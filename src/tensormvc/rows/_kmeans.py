@@ -105,9 +105,10 @@ def kmeans_of_rows(
     longest, d = rows.max(_measure)
     rows.create(squares=())
     rows.each(_square, 4 * (d + 2) * np.finfo(np.float64).eps * float(longest))
-    starts = _plus_plus(rows, drawn)
-    if centres is not None:
-        starts = namespace(starts).concat([in_double(centres)[None], starts])
+    starts = [] if centres is None else [in_double(centres)[None]]
+    if n_init:
+        starts.append(_plus_plus(rows, drawn))
+    starts = namespace(*starts).concat(starts)
     ends = _lloyd(rows, starts, _UNCERTAIN * math.sqrt(float(longest)))
     inertias = [float(value) for value in on_host(rows.sum(_inertia, ends))]
     best = 0

@@ -75,6 +75,8 @@ class Views:
         Where the views are as tensors, or were before `on_host`.
     sizes : ndarray of shape (n_samples, n_views)
         The largest absolute value of each row, which only a lenient `as_views` looks for; NaN count as zero.
+    contents : tuple of arrays of int64 of shape (1,)
+        Hash of the values of each view, with which `row_keys` are made.
     """
 
     arrays: tuple[Any, ...]
@@ -91,6 +93,7 @@ class Views:
     categories: tuple[Categories, ...] = ()
     device: Any = None
     sizes: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    contents: tuple[NDArray[np.int64], ...] = ()
 
     @property
     def n_samples(self) -> int:
@@ -344,6 +347,7 @@ def as_views(
         categories=tuple(collected.categories[v] for v in view_order),
         device=device,
         sizes=sizes[order][:, view_order],
+        contents=tuple(contents[v] for v in view_order),
     )
 
 
