@@ -82,9 +82,21 @@ def fit(queue, method, n_clusters, given, source):
     """Fit in this process; put the figures into the queue."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     views, y = load(source)
+    before = time.process_time()
     start = time.perf_counter()
     model = getattr(tm, method)(n_clusters, **given).fit(views)
     elapsed = time.perf_counter() - start
+    if method == "MultiViewClustering":
+        queue.put(
+            {
+                "seconds": elapsed,
+                "processor": time.process_time() - before,
+                "landmarks": len(model.landmarks_),
+                "peak": peak_memory(),
+                "ARI": tm.metrics.ari(y, model.labels_),
+            }
+        )
+        return
     later = [record.seconds for record in model.history_[len(model.history_) // 2 :]]
     queue.put(
         {
@@ -187,6 +199,19 @@ def growth(args):
         print(f"| {method} | {basis} | {first} | {last} | {value:.2f} |")
 
 
+def front_door(args):
+    """Print what `MultiViewClustering` costs as the number of samples grows."""
+    print("| n | fit, s | processor, s | landmarks | peak memory, GB | ARI |\n|---|---|---|---|---|---|")
+    points = []
+    for n in args.sizes:
+        found = median_fit(args.repeats, "MultiViewClustering", N_CLUSTERS, {"random_state": 0}, n)
+        points.append((n, found["seconds"]))
+        figures = f"{found['seconds']:.1f} | {found['processor']:.1f} | {found['landmarks']:,.0f}"
+        print(f"| {n:,} | {figures} | {found['peak'] / 1e9:.2f} | {found['ARI']:.4f} |", flush=True)
+    if len(points) > 1:
+        print(f"log-log slope of the seconds: {slope(points):.2f}")
+
+
 def slope(points):
     sizes, times = np.log(np.array(points)).T
     return float(np.polyfit(sizes, times, 1)[0])
@@ -267,12 +292,15 @@ def main():
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--mnist", action="store_true", help="the table of MNIST70k instead")
     parser.add_argument("--ccv", action="store_true", help="a round with a full spectrum beside its products instead")
+    parser.add_argument("--front-door", action="store_true", help="fits of MultiViewClustering instead")
     parser.add_argument("--shared", type=Path, default=Path(os.environ.get("TENSORMVC_SHARED", root.parent / "shared")))
     args = parser.parse_args()
     if args.mnist:
         mnist(args)
     elif args.ccv:
         ccv(args)
+    elif args.front_door:
+        front_door(args)
     else:
         growth(args)
 

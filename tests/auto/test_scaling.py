@@ -11,8 +11,9 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler, normalize
 
 from tensormvc.auto import suggest_scaling
 from tensormvc.auto._looks import gather_looks
-from tensormvc.auto._scaling import RECIPES, fit_scaling, lean, refuse_extremes, suitable_scalings, usual_scaling
+from tensormvc.auto._scaling import RECIPES, fit_scaling, lean, refuse_sizes, suitable_scalings, usual_scaling
 from tensormvc.views import as_views
+from tensormvc.views._check import row_sizes
 
 from .data import fit
 
@@ -176,11 +177,11 @@ def test_views_with_few_values_are_kept_sparse():
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_values_that_have_no_squares_are_refused(form):
     with pytest.raises(ValueError, match=r"^b has values of size 1e\+300: multiply it"):
-        refuse_extremes([np.ones((2, 2)), form([[0, -1e300]])], ["a", "b"])
+        refuse_sizes([1, row_sizes(form([[0, -1e300]]))[0]], ["a", "b"])
     with pytest.raises(ValueError, match=r"^a has values of size 1e-300: multiply it"):
-        refuse_extremes([form([[0, -1e-300]])], ["a"])
-    refuse_extremes([form([[0, -1e-300]])], ["a"], tiny=False)
-    refuse_extremes([form([[1, -1e-300]]), form([[0.0, 0]]), form([[np.nan, 1]])], ["a", "b", "c"])
+        refuse_sizes(row_sizes(form([[0, -1e-300]])), ["a"])
+    refuse_sizes(row_sizes(form([[0, -1e-300]])), ["a"], tiny=False)
+    refuse_sizes(row_sizes(form([[1, -1e-300], [0, 0], [np.nan, 1]])), ["a", "b", "c"])
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -66,11 +66,17 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     the samples or the views permutes the results and changes nothing else.
 
     Use it when there are no labels to choose a method or its parameters by. Use one of the methods, such as `ESTMC`, to
-    compare with published results, on a GPU, or on views that do not fit in memory.
+    compare with published results, or on a GPU.
 
     With n samples, d features in all, m views, k clusters and L = min(n, 10 000) landmarks, the neighbour searches take
-    O(n·L·d) time and the clusterings O(L·k²). Memory is O(n·(d + k) + L·m). Samples beyond the landmarks get the labels
-    of their nearest landmarks.
+    O(n·L·d) time and the clusterings O(L·k²). Memory is O(n·(k + m) + L·d), beside the views. Samples beyond the
+    landmarks get the labels of their nearest landmarks.
+
+    Views on disk (`numpy.memmap`, and what `load_views` leaves in HDF5 and Parquet files) of more than 8 MB stay there:
+    they are read twice, in blocks of rows, and the results with several numbers per sample are in temporary files.
+    Dask arrays and dataframes are placed by the workers of their cluster: ``labels_``, ``confidence_`` and
+    ``outlier_score_`` are then Dask arrays there, ``membership_``, ``embedding_`` and ``sample_view_weights_`` are
+    computed when they are asked for, and there are no ``links_`` and ``ranks_``. Results are those in memory.
 
     Parameters
     ----------

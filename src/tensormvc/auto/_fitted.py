@@ -19,7 +19,7 @@ from ..views._order import unit_rows
 from ._evidence import Evidence, neighbours_in
 from ._looks import scaled_rows
 from ._map import layout, principal_plane
-from ._placement import VOTES, Placement, ratio, reach_of
+from ._placement import VOTES, Placement, reach_of, relative
 from ._samples import SampleRows, first_of_duplicates, zeros_are_values
 from ._scaling import Scaling, refuse_sizes
 from ._tree import ClusterTree, build_tree
@@ -122,8 +122,8 @@ class FittedClustering:
         for v, nearest in enumerate(lists):
             rows = np.flatnonzero(~self.missing[:, v])
             reach[rows, v] = reach_of(nearest)
-            ratios = ratio(reach[rows, v], nearest.graph(), reach[rows, v])
-            scores[rows] += evidence.sample_weights[rows, v] * ratios
+            mean = nearest.graph() @ reach[rows, v] / np.maximum(np.diff(nearest.starts), 1)
+            scores[rows] += evidence.sample_weights[rows, v] * relative(reach[rows, v], mean)
         return Placement(
             values=[view.values for view in self.views],
             missing=self.missing,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,8 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..backend.arrays import on_device
-from ..graphs._fuzzy import Neighbours, find_neighbours
+from ..graphs._fuzzy import Neighbours
 from ..views._order import keys_of
 from ._consensus import decided
 from ._evidence import shares_of_views
@@ -19,6 +18,7 @@ from ._impute import Completion
 from ._looks import scaled_rows
 from ._samples import Samples
 from ._scaling import Scaling, in_form_of
+from ._search import nearest_landmarks
 
 # Landmarks that vote on the label of another sample, in each view and in all of its views together.
 VOTES = 10
@@ -45,7 +45,7 @@ class Placement:
     weights : ndarray of shape (m,)
         Weights of the views.
     parts : list of arrays (n_landmarks, q_v)
-        The landmarks, scaled; on a device if the nearest ones are searched for there.
+        The landmarks, scaled.
     reach : ndarray of shape (n_landmarks, m)
         Distance from each landmark to the last of its nearest landmarks in each view.
     scores : ndarray of shape (n_landmarks,)
@@ -73,18 +73,10 @@ class Placement:
     priority: NDArray[np.intp]
     embedding: NDArray[np.float64]
 
-    def on(self, device: Any) -> Placement:
-        """Return the same landmarks, to be searched on a device; None is the host."""
-        return self if device is None else replace(self, parts=[on_device(part, device) for part in self.parts])
-
     @cached_property
     def completion(self) -> Completion:
         """Completes single gaps of new samples from the landmarks."""
         return Completion.of(self.values, self.missing)
-
-    @cached_property
-    def _joint_parts(self) -> list[Any]:
-        return [part * np.sqrt(weight) for part, weight in zip(self.parts, self.weights, strict=True)]
 
     @cached_property
     def _sorted_keys(self) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
@@ -146,44 +138,26 @@ class Placement:
             for scaling, array, own in zip(self.scalings, arrays, rows, strict=True)
         ]
         shares = shares_of_views(self.weights, samples.missing)
-        total = sp.csr_array((len(samples), len(self.missing)))
-        scores = np.zeros(len(samples))
-        for v, (part, own) in enumerate(zip(parts, rows, strict=True)):
-            links, reach = self._nearest([part], [v], own)
-            total = total + links.multiply(shares[:, v, None])
-            scores += shares[:, v] * ratio(reach, links, self.reach[:, v])
+        links, scores = [], np.zeros(len(samples))
         patterns, pattern_of = np.unique(samples.missing, axis=0, return_inverse=True)
-        joint = sp.csr_array(total.shape)
         for number, pattern in enumerate(patterns):
-            views = np.flatnonzero(~pattern)
-            if len(views) > 1:
-                joint = joint + self._nearest(parts, views, np.flatnonzero(pattern_of.ravel() == number))[0]
-        several = np.asarray(joint.sum(axis=1)).ravel() > 0
-        return sp.csr_array(total.multiply(np.where(several, 0.5, 1.0)[:, None]) + 0.5 * joint), scores
-
-    def _nearest(
-        self, parts: list[Any], views: Any, rows: NDArray[np.intp]
-    ) -> tuple[sp.csr_array, NDArray[np.float64]]:
-        """Return the nearest landmarks of some samples in the given views, and the distances to the last of them.
-
-        All landmarks of a sample together count 1, a nearer one more than a farther one.
-        """
-        n = parts[0].shape[0]
-        reach = np.zeros(n)
-        candidates = np.flatnonzero(~self.missing[:, views].any(axis=1))
-        if not len(rows) or not len(candidates):
-            return sp.csr_array((n, len(self.missing))), reach
-        own, landmarks = [parts[0]], [self.parts[views[0]]]
-        if len(views) > 1:
-            roots = np.sqrt(self.weights)
-            own, landmarks = [parts[v] * roots[v] for v in views], [self._joint_parts[v] for v in views]
-        every = len(candidates) == len(self.missing)
-        others = landmarks if every else [part[candidates] for part in landmarks]
-        lists = find_neighbours([part[rows] for part in own], min(VOTES, len(candidates)), others, exact=True)
-        counts = np.diff(lists.starts)
-        entries = _votes(lists), (np.repeat(rows, counts), candidates[lists.indices])
-        reach[rows] = reach_of(lists)
-        return sp.csr_array(entries, shape=(n, len(self.missing))), reach
+            own, views = np.flatnonzero(pattern_of.ravel() == number), np.flatnonzero(~pattern)
+            lists = nearest_landmarks(
+                [parts[v][own] for v in views],
+                [self.parts[v] for v in views],
+                self.missing[:, views],
+                self.weights[views],
+                VOTES,
+            )
+            together = len(views) > 1 and len(lists[-1].indices) > 0
+            for v, neighbours in zip(views, lists, strict=False):
+                votes = _votes(neighbours)
+                links.append(_links(neighbours, votes * _spread(shares[own, v] / (1 + together), neighbours), own))
+                scores[own] += shares[own, v] * _ratios(neighbours, votes, self.reach[:, v])
+            if together:
+                links.append(_links(lists[-1], _votes(lists[-1]) / 2, own))
+        row, column, values = (np.concatenate(entries) for entries in zip(*links, strict=True))
+        return sp.csr_array((values, (row, column)), shape=(len(samples), len(self.missing))), scores
 
     def memberships(self, links: sp.csr_array) -> NDArray[np.float64]:
         """Return by how much samples with these links belong to each cluster; rows sum to 1."""
@@ -215,6 +189,19 @@ def confidence(membership: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.minimum(ordered[:, -1] - ordered[:, -2], 1)  # the sum of a row may exceed 1 by rounding
 
 
+_Entries = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]
+
+
+def _spread(values: NDArray[np.float64], lists: Neighbours) -> NDArray[np.float64]:
+    """Return the value of each sample for each of its neighbours."""
+    return np.repeat(values, np.diff(lists.starts))
+
+
+def _links(lists: Neighbours, votes: NDArray[np.float64], rows: NDArray[np.intp]) -> _Entries:
+    """Return the entries of a matrix of links from samples, which are these rows, to their neighbours."""
+    return np.repeat(rows, np.diff(lists.starts)), lists.indices, votes
+
+
 def _votes(lists: Neighbours) -> NDArray[np.float64]:
     """Return how much each neighbour counts: less, the farther beyond the nearest it is; each list sums to 1."""
     counts = np.diff(lists.starts)
@@ -224,6 +211,12 @@ def _votes(lists: Neighbours) -> NDArray[np.float64]:
     mean = np.bincount(samples, beyond) / counts
     votes = np.exp(-np.divide(beyond, mean[samples], out=np.zeros_like(beyond), where=mean[samples] > 0))
     return np.asarray(votes / np.bincount(samples, votes)[samples])
+
+
+def _ratios(lists: Neighbours, votes: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the reach of samples relative to the mean reach of their neighbours, by votes."""
+    samples = np.repeat(np.arange(len(lists.starts) - 1), np.diff(lists.starts))
+    return relative(reach_of(lists), np.bincount(samples, votes * others[lists.indices]))
 
 
 def _blocks(n_rows: int) -> list[slice]:
@@ -236,10 +229,8 @@ def reach_of(lists: Neighbours) -> NDArray[np.float64]:
     return np.asarray(np.where(np.diff(lists.starts) > 0, np.sqrt(lists.squares[last]), 0))
 
 
-def ratio(reach: NDArray[np.float64], links: sp.csr_array, others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the reach of samples relative to the mean reach of the landmarks they are linked to; 1 if both are 0."""
-    totals = np.maximum(np.asarray(links.sum(axis=1)).ravel(), np.finfo(np.float64).tiny)
-    mean = links @ others / totals
+def relative(reach: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the reach of samples relative to a mean; 1 if both are 0."""
     return np.asarray(np.divide(reach, mean, out=np.where(reach > 0, 2.0, 1.0), where=mean > 0))
 
 

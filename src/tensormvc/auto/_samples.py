@@ -20,7 +20,7 @@ from ._scaling import lean
 _WIDE = 3
 # Samples, and values, that are read and placed at a time.
 _MOST_ROWS = 4096
-_BLOCK = 1 << 22
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)

@@ -157,8 +157,8 @@ def check_view(part: Any, name: str, device: Any, *, gaps: bool = False) -> Chec
     """
     if is_dask(part):
         raise TypeError(
-            f"{name} is a Dask collection, which only ESTMC, ASRETR and TLRLF4MVC with the basis AGFT accept: "
-            "bring it into memory with .compute() for anything else"
+            f"{name} is a Dask collection, which only MultiViewClustering, and ESTMC, ASRETR and TLRLF4MVC with the "
+            "basis AGFT accept: bring it into memory with .compute() for anything else"
         )
     if is_sparse(part):
         part = sp.csr_array(part)

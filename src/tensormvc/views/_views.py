@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..backend.arrays import Array, in_double, is_single, is_sparse, is_tensor, namespace, on_host, placed, torch_device
 from ..backend.scratch import LAZY_BYTES
 from ..rows import InMemory, OnDisk, RowArrays, Rows, row_work
-from ._check import check_view, floating, row_sizes
+from ._check import Checked, check_view, floating, row_sizes
 from ._collect import Collected, check_lengths, collect, is_lazy
 from ._disk import check_on_disk, rows_on_disk
 from ._order import MISSING_HASH, content_of, keys_of, mixed, order_of_views, ordered_rows, row_hashes, unit_rows
@@ -313,10 +313,7 @@ def as_views(
     hashes = [row_hashes(view.values) if view.hashes is None else view.hashes for view in checked]
     for h, lacking in zip(hashes, missing.T, strict=True):
         h[lacking] = MISSING_HASH  # differs from the hash of a zero row
-    sizes = np.zeros((lengths[0], len(parts)))
-    if lenient:
-        found = [row_sizes(on_host(view.values)) if view.sizes is None else view.sizes for view in checked]
-        sizes = np.column_stack(found)
+    sizes = _sizes(checked) if lenient else np.zeros((lengths[0], len(parts)))
     contents = [mixed(content_of(h)) for h in hashes]
     view_order = list(range(len(parts)))
     if not keep_view_order:
@@ -326,10 +323,8 @@ def as_views(
     rank = order if canonical else None
 
     def rows_of(v: int) -> Any:
-        if lazy[v] and not (canonical or unit):
-            return parts[v]
         if lazy[v]:
-            return rows_on_disk(checked[v], order, unit=unit)
+            return rows_on_disk(checked[v], order, unit=unit) if canonical or unit else parts[v]
         return unit_rows(checked[v].values, rank) if unit else ordered_rows(checked[v].values, rank)
 
     return Views(
@@ -349,6 +344,12 @@ def as_views(
         sizes=sizes[order][:, view_order],
         contents=tuple(contents[v] for v in view_order),
     )
+
+
+def _sizes(checked: list[Checked]) -> NDArray[np.float64]:
+    """Return the largest absolute value of each row, (n_samples, n_views)."""
+    sizes = [row_sizes(on_host(view.values)) if view.sizes is None else view.sizes for view in checked]
+    return np.column_stack(sizes)
 
 
 def _missing(missing_rows: list[NDArray[np.bool_]], collected: Collected) -> NDArray[np.bool_]:

@@ -1,0 +1,244 @@
+"""The nearest landmarks of samples, in every view and in all views together, from one pass over their products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backend.arrays import is_sparse
+from ..backend.threads import parallel_ranges
+from ..graphs._distances import row_squares, tie_margin
+from ..graphs._fuzzy import Neighbours, find_neighbours
+
+# Samples that are compared with all landmarks at a time: what the cache holds.
+_TILE = 128
+# The smallest of so many groups of distances bound the smallest of all.
+_GROUPS = 160
+# Squared lengths beyond those of the landmarks.
+_FAR_OUT = 4
+# Errors beyond this are not computed with.
+_FAR = 1e25
+# Differences between values that are computed at a time: what the cache holds.
+_PAIRS_AT_ONCE = 2**16
+
+
+def nearest_landmarks(
+    samples: list[Any], landmarks: list[Any], missing: NDArray[np.bool_], weights: NDArray[np.float64], count: int
+) -> list[Neighbours]:
+    """Return the nearest landmarks of samples in each view, and in all views together if there are several.
+
+    The joint squared distance is the weighted sum of those of the views. All products of samples and landmarks are
+    computed once, for both. They decide on a few candidates, whose distances are computed pair by pair, so that a
+    sample gets what it gets alone.
+
+    Parameters
+    ----------
+    samples : list of arrays (n, d_v)
+        Samples that have all of these views, dense or CSR.
+    landmarks : list of arrays (n_landmarks, d_v)
+        The landmarks.
+    missing : ndarray of bool of shape (n_landmarks, m)
+        Which landmarks lack which view: they are no neighbours there, nor in all views together.
+    weights : ndarray of shape (m,)
+        Weights of the views.
+    count : int
+        Number of neighbours; fewer, where fewer landmarks have the views.
+
+    Returns
+    -------
+    list of Neighbours
+        For each view, and for all views together. Lists are empty where no landmark has all views.
+    """
+    searches = [[v] for v in range(len(samples))]
+    if len(samples) > 1:
+        searches.append(list(range(len(samples))))
+    lists = []
+    finds = None if any(map(is_sparse, samples)) else _candidates(samples, landmarks, missing, weights, count)
+    for i, views in enumerate(searches):
+        roots = np.sqrt(weights[views]) if len(views) > 1 else np.ones(1)
+        own = [samples[v] * root for v, root in zip(views, roots, strict=True)]
+        others = [landmarks[v] * root for v, root in zip(views, roots, strict=True)]
+        able = np.flatnonzero(~missing[:, views].any(axis=1))
+        if finds is None or not len(able):
+            lists.append(_searched(own, others, able, count))
+        else:
+            lists.append(_chosen(np.hstack(own), np.hstack(others), finds[i], able, min(count, len(able))))
+    return lists
+
+
+@dataclass(frozen=True, eq=False)
+class _Find:
+    """A search for candidates in one view, or in all.
+
+    Attributes
+    ----------
+    factor, terms, errors : float, ndarrays of shape (n,)
+        What the squared distances of each sample are multiplied by, what is missing from them then, and how far off
+        they may be.
+    complete : bool
+        Whether all landmarks are candidates.
+    indices : ndarray of int of shape (n, count)
+        Landmarks near each sample.
+    bound : ndarray of shape (n,)
+        All others are at least at this squared distance.
+    """
+
+    factor: float
+    terms: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    complete: bool
+    indices: NDArray[np.intp]
+    bound: NDArray[np.float64]
+
+    @staticmethod
+    def among(able: NDArray[np.bool_], count: int, factor: float, terms: Any, errors: Any) -> _Find:
+        """Return a search among the landmarks that are able: enough of them to tell which tie with the last."""
+        width = min(2 * count + 2, int(able.sum()))
+        indices = np.empty((len(terms), width), dtype=np.intp)
+        return _Find(factor, terms, errors, width == able.sum(), indices, np.full(len(terms), np.inf))
+
+    def select(self, rows: slice, distances: NDArray[np.float32]) -> None:
+        """Find candidates for some samples."""
+        self.indices[rows] = _smallest(distances, self.indices.shape[1])
+        if not self.complete:
+            last = np.take_along_axis(distances, self.indices[rows], axis=1).max(axis=1)
+            self.bound[rows] = (last + self.terms[rows] - self.errors[rows]) / self.factor
+
+
+def _candidates(
+    samples: list[Any], landmarks: list[Any], missing: NDArray[np.bool_], weights: NDArray[np.float64], count: int
+) -> list[_Find]:
+    """Find candidates in each view, and in all views together, by products in single precision."""
+    n, n_landmarks = len(samples[0]), len(landmarks[0])
+    left, right, finds = [], [], []
+    for part, other, lacking, weight in zip(samples, landmarks, missing.T, weights.tolist(), strict=True):
+        factor, centre = weight if weight > 0 else 1.0, other.mean(axis=0)
+        own, others = part - centre, other - centre
+        lengths, squares = row_squares(own), row_squares(others)
+        errors = factor * _error(own.shape[1]) * np.square(np.sqrt(lengths) + np.sqrt(squares.max()))
+        # Beyond the range of single precision nothing is known.
+        own[far := errors > _FAR] = 0
+        errors[far] = np.inf
+        finds.append(_Find.among(~lacking, count, factor, factor * lengths, errors))
+        # Squared distances up to a term of the sample, as one product.
+        left.append((factor * np.column_stack([-2 * own, np.ones(n)])).astype(np.float32))
+        right.append(np.column_stack([others, np.where(lacking, np.inf, squares)]).T.astype(np.float32, order="C"))
+    used = [find for find, weight in zip(finds, weights, strict=True) if weight > 0]
+    terms, errors = (sum((getattr(find, name) for find in used), np.zeros(n)) for name in ("terms", "errors"))
+    together = _Find.among(~missing.any(axis=1), count, 1.0, terms, errors)
+
+    def work(start: int, stop: int) -> None:
+        room, total = np.empty((2, _TILE, n_landmarks), dtype=np.float32)
+        for lo in range(start, stop, _TILE):
+            rows = slice(lo, min(lo + _TILE, stop))
+            distances, joint = room[: rows.stop - lo], total[: rows.stop - lo]
+            joint[:] = np.where(missing.any(axis=1), np.inf, 0)
+            for find, own, other in zip(finds, left, right, strict=True):
+                np.matmul(own[rows], other, out=distances)
+                find.select(rows, distances)
+                if find in used:
+                    joint += distances
+            if len(finds) > 1 and together.indices.size:
+                together.select(rows, joint)
+
+    parallel_ranges(work, n, _TILE)
+    return [*finds, together]
+
+
+def _error(width: int) -> float:
+    """Return the rounding error of a squared distance in single precision, relative to the squared lengths."""
+    return (width + 8) * 2.0**-24
+
+
+def _smallest(values: NDArray[np.float32], count: int) -> NDArray[np.intp]:
+    """Return where the smallest values of each row are, (n, count).
+
+    As `numpy.argpartition` does, several times as fast: few values are at most as large as the bound.
+    """
+    n, width = values.shape
+    size = width // _GROUPS
+    if size > 1 and count < _GROUPS:
+        grouped = values[:, : size * _GROUPS].reshape(n, size, _GROUPS).min(axis=1)
+        bound = np.partition(grouped, count - 1, axis=1)[:, count - 1 : count]
+        where = np.flatnonzero(values <= bound)
+        if len(where) <= 2 * n * count:
+            row, column = np.divmod(where, width)
+            order = np.lexsort((values.ravel()[where], row))
+            first = np.searchsorted(row, np.arange(n))
+            return np.asarray(column[order[first[:, None] + np.arange(count)]])
+    return np.argpartition(values, count - 1, axis=1)[:, :count]
+
+
+def _chosen(
+    samples: NDArray[np.float64], landmarks: NDArray[np.float64], find: _Find, able: NDArray[np.intp], count: int
+) -> Neighbours:
+    """Return the nearest of the candidates of each sample."""
+    found = find.indices
+    n, width = found.shape
+    scale = float(max(row_squares(landmarks).max(), np.finfo(np.float64).tiny))
+    squares = _pairwise(samples, landmarks, found)
+    rows = np.repeat(np.arange(n), width)
+    order = np.lexsort((found.ravel(), squares.ravel(), rows))
+    starts = np.arange(n + 1) * width
+    every = Neighbours(starts, found.ravel()[order], squares.ravel()[order], len(landmarks), scale)
+    lists = every.nearest(count)
+    kth = every.squares[starts[:-1] + count - 1]
+    undecided = kth + 2 * tie_margin(kth, scale) >= find.bound
+    if len(able) > width:
+        # A longer list holds ties without a nearer neighbour, of which there may be more.
+        undecided |= np.diff(lists.starts) > 2 * count
+    if not undecided.any():
+        return lists
+    return _merged(lists, _searched([samples[undecided]], [landmarks], able, count), undecided)
+
+
+def _searched(samples: list[Any], landmarks: list[Any], able: NDArray[np.intp], count: int) -> Neighbours:
+    """Return the nearest landmarks among some of them."""
+    n, n_landmarks = samples[0].shape[0], landmarks[0].shape[0]
+    if not len(able) or not n:
+        return Neighbours(np.zeros(n + 1, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0), n_landmarks, 1.0)
+    others = landmarks if len(able) == n_landmarks else [part[able] for part in landmarks]
+    lengths, scale = sum(map(row_squares, samples)), sum(map(row_squares, others)).max()
+    # One by one where they are far out: what ties is judged by the longest sample of a search.
+    far = np.flatnonzero(lengths > _FAR_OUT * scale)
+    groups = [np.setdiff1d(np.arange(n), far), *far[:, None]]
+    found = Neighbours(np.zeros(n + 1, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0), n_landmarks, scale)
+    for rows in groups:
+        if len(rows):
+            lists = find_neighbours([part[rows] for part in samples], min(count, len(able)), others, exact=True)
+            found = _merged(found, replace(lists, indices=able[lists.indices]), np.isin(np.arange(n), rows))
+    return found
+
+
+def _merged(lists: Neighbours, more: Neighbours, where: NDArray[np.bool_]) -> Neighbours:
+    """Return the lists with some of them replaced."""
+    rows = [
+        np.repeat(np.arange(len(where)), np.diff(lists.starts)),
+        np.repeat(np.flatnonzero(where), np.diff(more.starts)),
+    ]
+    kept = ~where[rows[0]]
+    row = np.concatenate([rows[0][kept], rows[1]])
+    order = np.argsort(row, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(where)))])
+    indices = np.concatenate([lists.indices[kept], more.indices])[order]
+    squares = np.concatenate([lists.squares[kept], more.squares])[order]
+    return Neighbours(starts, indices, squares, lists.n_candidates, lists.scale)
+
+
+def _pairwise(samples: NDArray[Any], landmarks: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the squared distances between samples and some landmarks each, (n, count)."""
+    squares = np.empty(indices.shape)
+    step = max(1, _PAIRS_AT_ONCE // max(1, indices.shape[1] * samples.shape[1]))
+
+    def work(start: int, stop: int) -> None:
+        for lo in range(start, stop, step):
+            rows = slice(lo, min(lo + step, stop))
+            differences = landmarks[indices[rows]]
+            differences -= samples[rows, None]
+            squares[rows] = np.einsum("ijk,ijk->ij", differences, differences)
+
+    parallel_ranges(work, len(samples), step)
+    return squares
