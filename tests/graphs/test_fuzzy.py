@@ -67,7 +67,7 @@ def lists_of(found):
 
 
 @given(st.integers(0, 10**6), st.integers(3, 40), st.integers(1, 4), st.integers(1, 3), st.booleans(), st.data())
-def test_the_rule_for_ties_holds_for_dense_and_sparse_parts(seed, n, width, spread, exact, data):
+def test_the_rule_for_ties_holds_for_parts_of_every_kind(backend, seed, n, width, spread, exact, data):
     """Whole coordinates in a small range: full of ties and duplicates."""
     points = np.random.default_rng(seed).integers(0, spread + 1, size=(n, width)).astype(float)
     among_themselves = data.draw(st.booleans())
@@ -76,9 +76,9 @@ def test_the_rule_for_ties_holds_for_dense_and_sparse_parts(seed, n, width, spre
     expected = textbook_neighbours(points, candidates, k, among_themselves)
     half = width // 2
     forms = [
-        lambda a: [a],
+        lambda a: [backend.array(a)],
         lambda a: [sp.csr_array(a)],
-        lambda a: [a[:, :half], sp.csr_array(a[:, half:])] if half else [a],
+        lambda a: [backend.array(a[:, :half]), sp.csr_array(a[:, half:])] if half else [a],
     ]
     for form in forms:
         found = find_neighbours(form(points), k, None if among_themselves else form(candidates), exact=exact)
@@ -145,9 +145,10 @@ def test_complete_samples_need_no_shares():
 
 
 @pytest.mark.parametrize("width", [1, 3, 30])
-def test_exact_distances_do_not_depend_on_the_batch(width):
+def test_exact_distances_do_not_depend_on_the_batch(backend, width):
     rng = np.random.default_rng(0)
-    points, candidates = rng.normal(size=(60, width)), rng.normal(size=(90, width))
+    points, others = rng.normal(size=(60, width)), rng.normal(size=(90, width))
+    candidates = backend.array(others)
     batch = find_neighbours([points], 5, [candidates], exact=True)
     with one_thread():
         again = find_neighbours([points], 5, [candidates], exact=True)
@@ -157,7 +158,7 @@ def test_exact_distances_do_not_depend_on_the_batch(width):
         here = slice(batch.starts[i], batch.starts[i + 1])
         np.testing.assert_array_equal(batch.indices[here], alone.indices)
         np.testing.assert_array_equal(batch.squares[here], alone.squares)
-    nearest = np.sort(((points[:, None] - candidates) ** 2).sum(axis=2), axis=1)[:, :5]
+    nearest = np.sort(((points[:, None] - others) ** 2).sum(axis=2), axis=1)[:, :5]
     np.testing.assert_allclose(batch.squares.reshape(60, 5), nearest, rtol=1e-13)
 
 

@@ -16,6 +16,8 @@ from ._members import MemberPlan
 _PER_PAIR = 4e-8
 _PER_PRODUCT = 7e-10
 _PER_MEMBER = 1.2e-6
+# How many times faster a device compares samples than the processors that feed it, at least.
+_DEVICE_SPEED = 10
 # Ways to look at the views.
 _LOOKS = 7
 # Size of the matrices that a unit of work multiplies.
@@ -42,11 +44,13 @@ class Effort:
     most_landmarks: int
     plan: tuple[MemberPlan, ...]
 
-    def work(self, n_samples: int, widths: list[int], n_clusters: int) -> float:
+    def work(self, n_samples: int, widths: list[int], n_clusters: int, *, on_device: bool = False) -> float:
         """Return the estimated cost of a fit, in units of `_unit_of_work`."""
         n = min(n_samples, self.most_landmarks)
         # Samples are compared in every view, and in all views together.
         pair = (len(widths) + 1) * _PER_PAIR + 2 * sum(widths) * _PER_PRODUCT
+        if on_device:
+            pair /= _DEVICE_SPEED
         member = n * (n_clusters + 5) * (n_clusters + 25) * _PER_MEMBER
         return n * (_LOOKS * n + n_samples - n) * pair + _LOOKS * len(self.plan) * member
 
@@ -64,12 +68,14 @@ EFFORTS = {
 _BY_BUDGET = ("high", "medium", "low")
 
 
-def choose_effort(name: str, n_samples: int, widths: list[int], n_clusters: int, time_budget: float) -> Effort:
+def choose_effort(
+    name: str, n_samples: int, widths: list[int], n_clusters: int, time_budget: float, on_device: bool = False
+) -> Effort:
     """Return the level of this name; for "auto", the highest one up to "high" that the time budget is enough for."""
     if name != "auto":
         return EFFORTS[name]
     affordable = time_budget / _unit_of_work()
-    costs = {level: EFFORTS[level].work(n_samples, widths, n_clusters) for level in _BY_BUDGET}
+    costs = {level: EFFORTS[level].work(n_samples, widths, n_clusters, on_device=on_device) for level in _BY_BUDGET}
     return EFFORTS[next((level for level, cost in costs.items() if cost <= affordable), _BY_BUDGET[-1])]
 
 

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ..backend.arrays import torch_device
 from ..backend.linalg import one_hot
 from ..backend.threads import limited_threads
 from ..explain import Explanation, SampleExplanation, explain_clusters
@@ -96,6 +97,10 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         How many samples are clustered at most, the landmarks that all others are placed by: 2 000, 5 000, 10 000 or
         20 000. "low" also makes do with fewer clusterings. "auto" takes the highest level up to "high" that the time
         budget is enough for on this machine; set another one for results that do not depend on its speed.
+    device : str or torch.device, optional
+        PyTorch device, such as "cuda", for the neighbour searches, the spectra of the graphs and the placement of
+        samples beyond the landmarks; by default that of the views if they are tensors. Samples are sent to it in
+        blocks, so that its memory need not hold them. Results are NumPy arrays.
     view_sizes : sequence of int, optional
         Number of columns of each view, if `fit` gets one array.
     random_state : int, RandomState instance or None, default=None
@@ -158,6 +163,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         "view_weights": [StrOptions({"auto"}), "array-like", dict],
         "time_budget": POSITIVE,
         "effort": [StrOptions({"auto", *EFFORTS})],
+        "device": "no_validation",
         "view_sizes": ["array-like", None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
@@ -170,6 +176,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     view_weights: Any = "auto"
     time_budget: float = 300
     effort: str = "auto"
+    device: Any = None
     view_sizes: Sequence[int] | None = None
     random_state: Any = None
     n_jobs: int | None = None
@@ -197,6 +204,8 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
     def _views_of(self, views: Any) -> Views:
         if any_dask(views):
+            if self.device is not None:
+                raise ValueError(f"device={self.device!r}: Dask views need device=None, the Dask workers place them")
             return chunked_views(views, self.view_sizes)
         # Rows stay where and as they are: only landmarks are brought into an order.
         given = as_views(
@@ -206,15 +215,16 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         start = time.perf_counter()
-        source: Source = DaskSource(views) if isinstance(views, ChunkedViews) else LocalSource(views)
+        device = self._device_for(views.device)
+        source: Source = DaskSource(views) if isinstance(views, ChunkedViews) else LocalSource(views, device)
         refuse_sizes(source.largest, views.names)
-        effort = self._choose_effort(source)
+        effort = self._choose_effort(source, device)
         landmarks, keys, samples = source.first(effort.most_landmarks)
         landmark_views = samples.as_views(views, landmarks, keys)
         for name, count in zip(views.names, (~landmark_views.missing).sum(axis=0).tolist(), strict=True):
             if count < 2:
                 raise ValueError(f"{name} has values for {count} of {len(landmarks)} samples: leave this view out")
-        looks = gather_looks(landmark_views, self.normalisation, self.view_weights)
+        looks = gather_looks(landmark_views, self.normalisation, self.view_weights, device)
         estimate = None
         if self.n_clusters == "auto":
             estimate = cluster_number(looks)
@@ -249,12 +259,17 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         for message in self.report_.warnings:
             warnings.warn(message, UserWarning, stacklevel=4)
 
-    def _choose_effort(self, source: Source) -> Effort:
+    def _device_for(self, device_of_views: Any) -> Any:
+        """Return where to compute: the device asked for, or that of the views, or None for the host."""
+        return device_of_views if self.device is None else torch_device(self.device)
+
+    def _choose_effort(self, source: Source, device: Any) -> Effort:
         n, k = source.presence.n_samples - source.presence.n_empty, self.n_clusters
         if n < max(2, 1 if isinstance(k, str) else k):
             raise ValueError(f"only {n} samples have any value that is not zero: nothing to cluster")
         n_clusters = _TYPICAL_NUMBER if isinstance(k, str) else k
-        return choose_effort(self.effort, n, source.views.widths, n_clusters, self.time_budget)
+        on_device = device is not None and device.type != "cpu"
+        return choose_effort(self.effort, n, source.views.widths, n_clusters, self.time_budget, on_device)
 
     def predict(self, views: Any, *, min_confidence: float = 0.0) -> NDArray[np.intp]:
         """Assign samples to clusters by their nearest landmarks, in the views that they have.
@@ -313,8 +328,8 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             labels: NDArray[Any] = each_on_dask(self.fitted_, views, self.view_sizes, work)
             return labels
         with limited_threads(self.n_jobs):
-            samples, _ = self.fitted_.samples_of(views, self.view_sizes)
-            placement = self.fitted_.placement
+            samples, device = self.fitted_.samples_of(views, self.view_sizes)
+            placement = self.fitted_.placement.on(self._device_for(device))
             return np.concatenate([work(placement, *placement.place(samples[rows])) for rows in samples.blocks()])
 
     @property

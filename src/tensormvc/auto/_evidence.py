@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..backend.arrays import on_device
 from ..backend.linalg import one_hot
 from ..backend.threads import parallel_map
 from ..graphs._fuzzy import Neighbours, find_neighbours
@@ -118,6 +119,8 @@ class Evidence:
         How each view is scaled, and why.
     related : bool
         Whether views agree on neighbours beyond chance.
+    device : torch.device or None
+        Where neighbours and frequencies are computed; None for the host, which everything else is on.
     """
 
     name: str
@@ -128,11 +131,16 @@ class Evidence:
     weights: NDArray[np.float64]
     choices: list[Any]
     related: bool
+    device: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A model may be loaded where there is no such device.
+        return {**vars(self), "device": None}
 
     def first(self, n_samples: int) -> Evidence:
         """Return the evidence on the first samples alone."""
         views, parts = first_samples(self.views, n_samples), [part[:n_samples] for part in self.parts]
-        return replace(self, views=views, parts=parts, neighbours=neighbours_in(parts, views.missing))
+        return replace(self, views=views, parts=parts, neighbours=neighbours_in(parts, views.missing, self.device))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -178,7 +186,8 @@ class Evidence:
         """The nearest neighbours in the weighted, concatenated views."""
         gaps = self.views.missing.any()
         shares = np.where(self.views.missing, 0, self.weights / self.weights.sum()) if gaps else None
-        return find_neighbours(self.joint_parts, self.sizes[-1], shares=shares)
+        parts = [on_device(part, self.device) for part in self.joint_parts]
+        return find_neighbours(parts, self.sizes[-1], shares=shares)
 
     def _view_graphs(self, make: Callable[[Neighbours], sp.csr_array]) -> list[sp.csr_array]:
         """Return a graph of every view over all samples."""
@@ -237,16 +246,17 @@ def sizes(n_samples: int) -> tuple[int, ...]:
     return tuple(min(k, n_samples - 1) for k in NEIGHBOURS)
 
 
-def neighbours_in(parts: list[Any], missing: NDArray[np.bool_]) -> list[Neighbours]:
+def neighbours_in(parts: list[Any], missing: NDArray[np.bool_], device: Any = None) -> list[Neighbours]:
     """Return the nearest neighbours in each of the scaled views, of the samples that have it."""
     present = [np.flatnonzero(~lacking) for lacking in missing.T]
-    return parallel_map(lambda option: neighbours_of(*option), list(zip(parts, present, strict=True)))
+    return parallel_map(lambda option: neighbours_of(*option, device), list(zip(parts, present, strict=True)))
 
 
-def neighbours_of(part: Any, rows: NDArray[np.intp]) -> Neighbours:
+def neighbours_of(part: Any, rows: NDArray[np.intp], device: Any) -> Neighbours:
     """Return the nearest neighbours among the samples that have a view, the rows."""
     n = part.shape[0]
-    return find_neighbours([part if len(rows) == n else part[rows]], min(sizes(n)[0], len(rows) - 1))
+    present = on_device(part if len(rows) == n else part[rows], device)
+    return find_neighbours([present], min(sizes(n)[0], len(rows) - 1))
 
 
 def spread(graph: sp.csr_array, present: NDArray[np.bool_]) -> sp.csr_array:

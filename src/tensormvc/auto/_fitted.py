@@ -171,8 +171,8 @@ class FittedClustering:
         nearest = list(zip(joint.indices[at].tolist(), np.sqrt(joint.squares[at]).tolist(), strict=True))
         return found, nearest
 
-    def samples_of(self, views: Any, view_sizes: Sequence[int] | None) -> tuple[SampleRows, NDArray[Any] | None]:
-        """Return new samples of any form in the order of the fitted views, and their ids where they have some."""
+    def samples_of(self, views: Any, view_sizes: Sequence[int] | None) -> tuple[SampleRows, Any]:
+        """Return new samples of any form in the order of the fitted views, and the device they come from, or None."""
         taken = as_views(
             self.by_name(views),
             view_sizes=view_sizes,
@@ -193,7 +193,7 @@ class FittedClustering:
             arrays[v] = array if columns is None else array[:, columns]
             missing[:, v] = taken.missing[:, position]
         widths = [view.values.shape[1] for view in self.views]
-        return SampleRows(arrays, widths, missing, self.zeros_count), taken.sample_ids
+        return SampleRows(arrays, widths, missing, self.zeros_count), taken.device
 
     @cached_property
     def zeros_count(self) -> list[bool]:

@@ -72,17 +72,18 @@ class ChosenScaling:
 
 @dataclass(frozen=True)
 class _Option:
-    """A view in one scaling: its number, the fitted scaling, the scaled samples, and which samples have it."""
+    """A view in one scaling: its number, the fitted scaling, the scaled samples, which have it, where to search."""
 
     view: int
     scaling: Scaling
     part: Any
     rows: NDArray[np.intp]
+    device: Any
 
     @cached_property
     def neighbours(self) -> Neighbours:
         """The nearest neighbours of the samples that have the view, among these."""
-        return neighbours_of(self.part, self.rows)
+        return neighbours_of(self.part, self.rows, self.device)
 
     def links(self, n_samples: int, columns: Any = slice(None)) -> sp.csr_array:
         """Return the graph from each of the first samples to its nearest neighbours among them."""
@@ -102,10 +103,12 @@ class Options:
         Unscaled views in NumPy or CSR arrays; rows of missing samples are zero.
     normalisation : str, sequence or mapping
         As in `MultiViewClustering`.
+    device : torch.device, optional
+        Where neighbours are searched for.
     """
 
-    def __init__(self, views: Views, normalisation: Any) -> None:
-        self.views = views
+    def __init__(self, views: Views, normalisation: Any, device: Any = None) -> None:
+        self.views, self.device = views, device
         self.arrays = [lean(array) for array in views.arrays]
         self.requested = _requested(normalisation, views)
         self.rows = [np.flatnonzero(~missing) for missing in views.missing.T]
@@ -120,7 +123,7 @@ class Options:
             v, name = key
             array, rows = self.arrays[v], self.rows[v]
             scaling = fit_scaling(array[rows], name)
-            self._fitted[key] = _Option(v, scaling, scaled_rows(scaling, array, rows), rows)
+            self._fitted[key] = _Option(v, scaling, scaled_rows(scaling, array, rows), rows, self.device)
         return self._fitted[key]
 
     def prepare(self, names: Iterable[Sequence[str]]) -> None:
@@ -151,7 +154,9 @@ def scaled_rows(scaling: Scaling, view: Any, rows: NDArray[np.intp], *, one_by_o
     return sp.csr_array(whole)
 
 
-def gather_looks(views: Views, normalisation: Any = "auto", view_weights: Any = "auto") -> list[Evidence]:
+def gather_looks(
+    views: Views, normalisation: Any = "auto", view_weights: Any = "auto", device: Any = None
+) -> list[Evidence]:
     """Return the ways to look at the views: first the one chosen view by view, then common scalings.
 
     Parameters
@@ -162,12 +167,14 @@ def gather_looks(views: Views, normalisation: Any = "auto", view_weights: Any = 
         As in `MultiViewClustering`.
     view_weights : "auto", sequence or mapping, default="auto"
         As in `MultiViewClustering`.
+    device : torch.device, optional
+        Where neighbours and frequencies are computed.
 
     Returns
     -------
     list of Evidence
     """
-    options = Options(views, normalisation)
+    options = Options(views, normalisation, device)
     first = _view_by_view(options)
     chosen = {"chosen view by view": first}
     for look, names in _COMMON.items():
@@ -242,6 +249,7 @@ def _evidence(look: str, options: Options, names: list[str], asked: list[float |
         weights=weights / weights.mean(),
         choices=list(map(ChosenScaling, views.names, names, shared, counts)),
         related=related,
+        device=options.device,
     )
 
 
@@ -252,6 +260,9 @@ def _shared_links(
     n = len(missing)
     present = (~missing).astype(np.float64)
     flat = sp.vstack([graph.reshape((1, n * n)) for graph in links], format="csr")
+    # Numbered without gaps: most pairs of samples are linked nowhere.
+    pairs, flat.indices = np.unique(flat.indices, return_inverse=True)
+    flat = sp.csr_array((flat.data, flat.indices, flat.indptr), shape=(len(links), len(pairs)))
     common = (flat @ flat.T).toarray()
     # Links of each graph among the samples that have the view of another one.
     counts = np.array([np.einsum("iv,iv->v", present, graph @ present) for graph in links])[:, view_of]

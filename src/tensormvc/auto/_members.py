@@ -32,8 +32,8 @@ _MANY = 30
 Progress = Callable[[int, int, str], None]
 
 
-# The name of a graph, its weights, whether its frequencies are damped, and random numbers.
-_Job = tuple[str, sp.csr_array, bool, SampleRandom]
+# The name of a graph, its weights, whether its frequencies are damped, random numbers, and where to compute them.
+_Job = tuple[str, sp.csr_array, bool, SampleRandom, Any]
 
 
 class MemberPlan(NamedTuple):
@@ -136,7 +136,7 @@ def run_looks(
         if sample_graph is not None:
             graphs["sample_graph"] = sample_graph, True
         # One stream of random numbers per graph: threads take the graphs in any order.
-        jobs = [(name, *graph, SampleRandom(evidence.views, seed)) for name, graph in graphs.items()]
+        jobs = [(name, *graph, SampleRandom(evidence.views, seed), evidence.device) for name, graph in graphs.items()]
         tried.append(_scored(evidence, dict(parallel_map(partial(_clustering, n_clusters), jobs))))
         progress(done, len(looks), evidence.name)
     left_out = [evidence.name for evidence in looks[len(tried) :]]
@@ -145,8 +145,9 @@ def run_looks(
 
 def _clustering(n_clusters: int, job: _Job) -> tuple[str, NDArray[np.intp]]:
     """Cluster the low frequencies of a graph: one per cluster, or some more that count less the higher they are."""
-    name, graph, damped, random = job
-    values, points = low_frequencies(graph, int(MORE_FREQUENCIES * n_clusters) + 1 if damped else n_clusters)
+    name, graph, damped, random, device = job
+    count = int(MORE_FREQUENCIES * n_clusters) + 1 if damped else n_clusters
+    values, points = low_frequencies(graph, count, device)
     if damped:
         points = points * np.maximum(1 - values, 0) ** 2
     labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS if n_clusters < _MANY else 0)

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..backend.scratch import scratch_array
+from ..backend.threads import parallel_map, thread_count
 from ..views import Views
 from ._fitted import FittedClustering
 from ._samples import Presence, SampleRows, Samples, zeros_are_values
@@ -52,9 +53,12 @@ class LocalSource:
     ----------
     views : Views
         The views, with rows and missing values as given, and sizes.
+    device : torch.device, optional
+        Where the nearest landmarks are searched for.
     """
 
-    def __init__(self, views: Views) -> None:
+    def __init__(self, views: Views, device: Any = None) -> None:
+        self.device = device
         self.views, self.largest = views, views.sizes.max(axis=0)
         zeros_count = [zeros_are_values(*view) for view in zip(views.widths, self.largest.tolist(), strict=True)]
         absent = views.missing | ((views.sizes == 0) & ~np.array(zeros_count))
@@ -72,17 +76,22 @@ class LocalSource:
         """Place all samples, block by block; return the renumbered clustering and what it states about them."""
         n, keys = len(self.samples), self.views.row_keys
         found: dict[str, Any] = {}
-        links, reported = [], 0
-        for rows in self.samples.blocks():
-            block = fitted.placement.everything_about(self.samples[rows])
-            links.append(block.pop("links"))
-            for name, values in block.items():
-                if name not in found:
-                    found[name] = self._room((n, *values.shape[1:]), values.dtype)
-                found[name][rows] = values
-            if n > len(fitted.missing) and rows.stop * _REPORTS // n > reported:
-                reported = rows.stop * _REPORTS // n
-                notify(rows.stop, n, "samples placed")
+        links: list[sp.csr_array] = []
+        placement, reported, at_once = fitted.placement.on(self.device), 0, thread_count()
+        blocks = self.samples.blocks()
+        for first in range(0, len(blocks), at_once):
+            some = blocks[first : first + at_once]
+            for rows, block in zip(
+                some, parallel_map(lambda rows: placement.everything_about(self.samples[rows]), some)
+            ):
+                links.append(block.pop("links"))
+                for name, values in block.items():
+                    if name not in found:
+                        found[name] = self._room((n, *values.shape[1:]), values.dtype)
+                    found[name][rows] = values
+            if n > len(fitted.missing) and some[-1].stop * _REPORTS // n > reported:
+                reported = some[-1].stop * _REPORTS // n
+                notify(some[-1].stop, n, "samples placed")
         number = ClusterSizes.of(found["labels"][self.described], keys[self.described], fitted.shares.shape[1]).order
         found["labels"] = np.argsort(number)[found["labels"]]
         # Without any value, all clusters are equally likely, and the first one is as good as any.

@@ -72,6 +72,15 @@ def on_host(array: Any) -> Any:
     return array if is_sparse(array) or isinstance(array, np.ndarray) else np.asarray(array.detach().cpu())
 
 
+def on_device(array: Any, device: Any) -> Any:
+    """Return an array as a tensor on a device; a sparse one, or any without a device, as it is."""
+    if device is None or is_sparse(array):
+        return array
+    import torch
+
+    return torch.as_tensor(array, device=device)
+
+
 def placed(array: Any, like: Array) -> Array:
     """Return an array in the namespace and on the device of `like`."""
     xp = namespace(like)

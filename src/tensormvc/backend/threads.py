@@ -34,6 +34,9 @@ def _processors() -> int:
 
 
 _this_thread = threading.local()
+# A device serves one of our threads after the other: its memory need not hold what all of them compute, and PyTorch
+# starts its linear algebra there in one thread only.
+device_lock = threading.Lock()
 
 
 @contextmanager

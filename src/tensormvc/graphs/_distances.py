@@ -20,7 +20,7 @@ TIE_RELATIVE = 2e-6
 TIE_ABSOLUTE = 1e-14
 # Memory for one block of distances, per thread and on a device.
 _BLOCK_BYTES = 32 * 2**20
-_DEVICE_BLOCK_BYTES = 512 * 2**20
+DEVICE_BLOCK_BYTES = 512 * 2**20
 
 
 def tie_margin(squared_distance: Any, scale: float) -> Any:
@@ -62,7 +62,7 @@ class DistanceBlocks:
         self.shares = shares
         if shares is not None:
             self.squares_of_parts = np.column_stack([_squared_lengths([part]) for part in self.parts])
-        room = _DEVICE_BLOCK_BYTES if is_tensor(self.squares) else _BLOCK_BYTES
+        room = DEVICE_BLOCK_BYTES if is_tensor(self.squares) else _BLOCK_BYTES
         widest = max(len(self.other_squares), *(part.shape[1] for part in parts))
         self.rows_at_once = max(1, room // (8 * widest))
 

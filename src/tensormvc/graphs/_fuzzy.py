@@ -12,9 +12,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from ..backend.arrays import is_sparse
-from ..backend.threads import one_openmp_thread, parallel_ranges
-from ._distances import DistanceBlocks, tie_margin
+from ..backend.arrays import Array, is_sparse, is_tensor, namespace, on_host, placed
+from ..backend.linalg import smallest, sum_of_squares
+from ..backend.threads import device_lock, one_openmp_thread, parallel_ranges
+from ._distances import DEVICE_BLOCK_BYTES, DistanceBlocks, tie_margin
 
 _BANDWIDTH_STEPS = 30
 # A bandwidth is at least this share of the mean distance to the neighbours: duplicates would make it 0.
@@ -131,7 +132,8 @@ def find_neighbours(
 
     For dense samples, scikit-learn's compiled search finds the 2k + 1 nearest: enough to tell whether those tied with
     the k-th are neighbours, unless no sample is nearer. Then all distances are compared, as they are for sparse
-    samples, for which scikit-learn has no compiled search.
+    samples, for which scikit-learn has no compiled search. Candidates that are PyTorch tensors are searched on their
+    device.
 
     Parameters
     ----------
@@ -151,6 +153,11 @@ def find_neighbours(
     -------
     Neighbours
     """
+    on_device = shares is None and all(map(is_tensor, parts if others is None else others))
+    if on_device and others is not None:
+        parts = [placed(part, others[0]) for part in parts]
+    elif not on_device:
+        parts, others = [on_host(part) for part in parts], others and [on_host(part) for part in others]
     candidates = parts if others is None else others
     n, n_candidates = parts[0].shape[0], candidates[0].shape[0]
     scale = DistanceBlocks(candidates).scale  # not that of the samples, which are searched for in any batch
@@ -159,9 +166,10 @@ def find_neighbours(
     found: list[_Links] = []
     if shares is None and not any(map(is_sparse, parts)):
         count = min(2 * n_neighbors + 2, n_candidates)
-        samples, points = np.hstack(parts), np.hstack(candidates)
-        squares, indices = _compiled_search(samples, points, count)
-        if exact:
+        hstack = namespace(*parts).hstack
+        samples, points = hstack(parts), hstack(candidates)
+        squares, indices = (_device_search if on_device else _compiled_search)(samples, points, count)
+        if exact and not on_device:
             squares = _pairwise(samples, points, indices)
         rows, indices, squares = links(undecided, squares, indices)
         # A longer list holds ties without a nearer neighbour, of which there may be more.
@@ -193,6 +201,28 @@ def _compiled_search(samples: Any, candidates: Any, count: int) -> tuple[NDArray
     return squares, indices
 
 
+def _device_search(samples: Array, candidates: Array, count: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Return what `_compiled_search` returns, with squared distances as they are between two samples alone."""
+    n, d = samples.shape
+    squares, indices = np.empty((n, count)), np.empty((n, count), dtype=np.intp)
+    lengths, factors = sum_of_squares(candidates), -2 * candidates.T
+    step = max(1, DEVICE_BLOCK_BYTES // (8 * max(len(candidates), count * d)))
+    for lo in range(0, n, step):
+        rows = slice(lo, lo + step)
+        with device_lock:
+            distances = samples[rows] @ factors
+            distances += lengths
+            nearest = smallest(distances, count)[1]
+            terms = (candidates[nearest] - samples[rows, None]) ** 2
+            # Added by halves: a device adds along rows in an order that depends on how many there are.
+            while (width := terms.shape[2]) > 1:
+                half = width // 2
+                terms[:, :, :half] += terms[:, :, width - half :]
+                terms = terms[:, :, : width - half]
+            squares[rows], indices[rows] = on_host(terms[:, :, 0]), on_host(nearest)
+    return squares, indices
+
+
 def _pairwise(samples: NDArray[Any], candidates: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:
     """Return the squared distances between samples and some candidates each, (n, count)."""
     squares = np.empty(indices.shape)
@@ -216,7 +246,7 @@ def _search_rows(blocks: DistanceBlocks, samples: NDArray[np.intp], links: Calla
     def search(start: int, stop: int) -> None:
         for lo in range(start, stop, blocks.rows_at_once):
             rows = samples[lo : min(lo + blocks.rows_at_once, stop)]
-            squares = blocks.block(lo, lo + len(rows))
+            squares = on_host(blocks.block(lo, lo + len(rows)))
             found.append(links(rows, squares, np.broadcast_to(np.arange(squares.shape[1]), squares.shape)))
 
     parallel_ranges(search, len(samples), blocks.rows_at_once)

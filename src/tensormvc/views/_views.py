@@ -71,6 +71,8 @@ class Views:
         Number of NaN in each view, which only a lenient `as_views` allows; missing rows do not count.
     categories : tuple of mappings
         For each view, the categories of its categorical columns, which only a lenient `as_views` encodes.
+    device : torch.device or None
+        Where the views are as tensors, or were before `on_host`.
     sizes : ndarray of shape (n_samples, n_views)
         The largest absolute value of each row, which only a lenient `as_views` looks for; NaN count as zero.
     contents : tuple of arrays of int64 of shape (1,)
@@ -89,6 +91,7 @@ class Views:
     feature_names: tuple[NDArray[np.str_] | None, ...] = ()
     n_gaps: tuple[int, ...] = ()
     categories: tuple[Categories, ...] = ()
+    device: Any = None
     sizes: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     contents: tuple[NDArray[np.int64], ...] = ()
 
@@ -337,6 +340,7 @@ def as_views(
         feature_names=tuple(collected.feature_names[v] for v in view_order),
         n_gaps=tuple(checked[v].n_gaps for v in view_order),
         categories=tuple(collected.categories[v] for v in view_order),
+        device=device,
         sizes=sizes[order][:, view_order],
         contents=tuple(contents[v] for v in view_order),
     )
