@@ -6,7 +6,7 @@
 
 Samples are shuffled, the number of clusters is that of the classes, everything else is the default. Labels only measure
 results. Every result is one line of the results file, and a file that exists is continued. The benchmark files are
-found in the folder that TENSORMVC_SHARED names, else in ../shared. benchmarks/requirements.txt lists what else it needs.
+found in the folder that TENSORMVC_SHARED names, else in ../shared; requirements.txt lists what else is needed.
 """
 
 import argparse
