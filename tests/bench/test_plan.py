@@ -1,10 +1,11 @@
 import csv
+import math
 import re
 
 import pytest
 
 import tensormvc as tm
-from tensormvc.bench._cells import cells, first_jobs, kept, later_jobs, n_later
+from tensormvc.bench._cells import all_jobs, cells, kept, n_later, tried
 from tensormvc.bench._data import Facts
 from tensormvc.bench._paper import _figures, printed
 from tensormvc.bench._plan import PlanError, parse_plan, shipped_plans
@@ -173,7 +174,7 @@ def test_a_default_that_is_in_the_grid_is_fitted_once():
     for cell in wanted:
         if cell.method == "ESTMC":
             assert cell.job(cell.grid[1], 0).key == cell.job(cell.default, 0).key  # alpha = 2.0
-    jobs = first_jobs(plan, wanted)
+    jobs = all_jobs(plan, wanted)
     assert len({job.key for job in jobs}) == len(jobs)
     # k-means twice, 2 views × 2 ways once, ESTMC: two settings in trial 0, the default in trial 1, three transforms.
     assert len(jobs) == 2 + 4 + 3 * 3
@@ -185,7 +186,10 @@ def test_screening_keeps_the_best():
     scores = [0.3, 0.9, 0.5, None, 0.9, 0.1, 0.2, 0.4]
     known = {agft.job(setting, 0).key: score for setting, score in zip(agft.grid, scores, strict=True)}
     assert kept(plan, agft, known.get) == [agft.grid[1], agft.grid[4]]
-    later = later_jobs(plan, [agft], known.get)
+    known = {key: math.nan if score is None else score for key, score in known.items()}
+    assert kept(plan, agft, known.get) == [agft.grid[1], agft.grid[4]]
+    first = {job.key for job in all_jobs(plan, [agft])}
+    later = [job for job in all_jobs(plan, [agft], known.get) if job.key not in first]
     assert [job.description["seed"] for job in later] == [1, 1, 2, 2]
     assert n_later(plan, agft) == len(later)
 
@@ -193,7 +197,7 @@ def test_screening_keeps_the_best():
 def test_keys_are_of_what_determines_a_result():
     def keys(text, facts=FACTS, name="grids"):
         plan = parse_plan(name, text)
-        return [job.key for job in first_jobs(plan, cells(plan, facts))]
+        return [job.key for job in all_jobs(plan, cells(plan, facts))]
 
     base = keys(GRIDS)
     assert len(set(base)) == len(base)
@@ -213,7 +217,7 @@ def test_a_new_revision_makes_new_keys(monkeypatch):
     from tensormvc.bench import _methods
 
     plan = parse_plan("grids", GRIDS)
-    base = {job.key for job in first_jobs(plan, cells(plan, FACTS))}
+    base = {job.key for job in all_jobs(plan, cells(plan, FACTS))}
     changed = _methods.Method("ESTMC", _methods.METHODS["ESTMC"].revision + 1)
     monkeypatch.setitem(_methods.METHODS, "ESTMC", changed)
-    assert not base & {job.key for job in first_jobs(plan, cells(plan, FACTS))}
+    assert not base & {job.key for job in all_jobs(plan, cells(plan, FACTS))}

@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import tensormvc as tm
-from tensormvc.bench._cells import cells, first_jobs, n_later
+from tensormvc.bench._cells import all_jobs, cells, n_later
 from tensormvc.bench._data import _digest, default_folder, load
 from tensormvc.bench._fit import evaluate
 from tensormvc.bench._methods import METHODS, TRANSFORMS, timed
@@ -98,7 +98,7 @@ def test_baselines_find_plain_clusters(name):
     plan = parse_plan("p", f'title = "t"\ndatasets = ["d"]\nbaselines = ["{name}"]\ntrials = 1')
     facts = replace(FACTS["NGs"], n_clusters=3, n_features=(3, 4))
     data = type("Data", (), {"views": views, "y": y, "facts": facts})()
-    jobs = first_jobs(plan, cells(plan, {"d": facts}))
+    jobs = all_jobs(plan, cells(plan, {"d": facts}))
     assert len(jobs) == (4 if name == "best-view" else 1)
     for job in jobs:
         found = evaluate(job, data)
@@ -189,7 +189,7 @@ def test_the_time_left_is_told_from_times(tmp_path):
     text = 'title = "t"\ndatasets = ["MSRCv1", "NGs"]\nbaselines = ["kmeans-l2"]\ntrials = 4'
     plan = parse_plan("made", text)
     wanted = cells(plan, FACTS)
-    jobs = first_jobs(plan, wanted)
+    jobs = all_jobs(plan, wanted)
     with Store(tmp_path / "r.sqlite") as store:
         ahead = outlook(plan, wanted, store)
         assert (ahead.n_done, ahead.n_fits, ahead.n_untimed) == (0, 8, 8)

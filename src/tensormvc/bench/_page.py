@@ -237,7 +237,7 @@ def _times(plans: Sequence[PlanResults]) -> list[Html]:
 
 def _settings(plans: Sequence[PlanResults]) -> list[Html]:
     def values(results: PlanResults, one: Selected) -> list[str]:
-        grid = one.cell.grid_label if one.selection == ORACLE else _NO_FIGURE
+        grid = one.grid_label if one.selection == ORACLE else _NO_FIGURE
         return [one.setting.label, grid, "; ".join(results.remarks(one)) or _NO_FIGURE]
 
     return [_cell_table(plans, "Selected settings", "Setting:p|Grid:p|Remarks:p", values)]

@@ -15,6 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from ._ladders import ladder, number
 from ._methods import BASELINES, METHODS, TRANSFORM_NAMES, find_transform
 
 # The tables of the paper that a plan can be compared with.
@@ -175,11 +176,15 @@ def _transform(value: Any, where: str) -> PlannedTransform:
 
 @dataclass(frozen=True)
 class PlannedMethod:
-    """A method: its name, the values of its parameters, and values that replace them under some transforms."""
+    """A method: its name, the values of its parameters, and values that replace them under some transforms.
+
+    `bounds` has the lowest and the highest value up to which the list of a parameter is widened.
+    """
 
     name: str
     grid: Grid
     under: Mapping[str, Grid]
+    bounds: Mapping[str, Sequence[Any]]
 
 
 def _method(value: Any, name: str, transforms: Collection[str]) -> PlannedMethod:
@@ -187,11 +192,26 @@ def _method(value: Any, name: str, transforms: Collection[str]) -> PlannedMethod
     method = METHODS[_one_of(METHODS)(name, "methods")]
     grid = partial(_grid, owner=name, known=method.defaults(), check=method.check)
     table = _table(value, where)
+    bounds = _table(table.pop("bounds", {}), f"{where}.bounds")
     under = _table(table.pop("transforms", {}), f"{where}.transforms")
     for transform in under:
         _one_of(transforms)(transform, f"{where}.transforms")
     by_transform = {key: grid(value, f"{where}.transforms.{key}") for key, value in under.items()}
-    return PlannedMethod(name, grid(table, where), by_transform)
+    planned = PlannedMethod(name, grid(table, where), by_transform, bounds)
+    for key, ends in bounds.items():
+        grid({key: ends}, f"{where}.bounds")
+        lists = [one.tried[key] for one in (planned.grid, *by_transform.values()) if key in one.tried]
+        for values in lists or [[]]:
+            _check_bounds(ends, values, f"{where}.bounds.{key}")
+    return planned
+
+
+def _check_bounds(ends: Any, values: Sequence[Any], where: str) -> None:
+    """Check the bounds of a parameter against the list of its values."""
+    pair = ends if isinstance(ends, list) and len(ends) == 2 else [None, None]
+    low, high, *inner = (number(value) or 0.0 for value in (*pair, *values))
+    if not ladder(values) or not 0 < low <= min(inner) <= max(inner) <= high:
+        raise PlanError(f"{where} = {ends!r}: expected two positive numbers around the two or more of {list(values)}")
 
 
 @dataclass(frozen=True)
@@ -242,6 +262,8 @@ class Plan:
         Number of trials in which every setting of the grid runs; None for all trials.
     screen_keep : int or None
         Number of settings per cell, those with the best mean ACC, that run in the remaining trials.
+    device : str or None
+        PyTorch device of the fits, such as "cuda"; None for NumPy.
     notes : tuple of Note
         Remarks for the report.
 
@@ -265,6 +287,7 @@ class Plan:
     seed: int = _key(_integer(0), 0)
     shuffle_rates: tuple[float, ...] = _key(_items(_rate, least=1), (1.0,))
     defaults: bool = _key(_flag, True)
+    device: str | None = _key(_text, None)
     screen_trials: int | None
     screen_keep: int | None
     notes: tuple[Note, ...] = _key(_items(_note), ())
@@ -279,7 +302,7 @@ def shipped_plans() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
 
 
-def load_plan(plan: str | Path, *, seed: int | None = None) -> Plan:
+def load_plan(plan: str | Path, *, seed: int | None = None, device: str | None = None) -> Plan:
     """Read a plan that comes with the package, or a TOML file.
 
     Parameters
@@ -288,6 +311,8 @@ def load_plan(plan: str | Path, *, seed: int | None = None) -> Plan:
         "ablation-basis", "ablation-ka", "ablation-kn", "clustering", "runtime", "shuffle-rate", "smoke", or a path.
     seed : int, optional
         Seed of the first trial; that of the plan by default.
+    device : str, optional
+        PyTorch device of the fits, such as "cuda". It becomes part of the plan and of its name.
 
     Returns
     -------
@@ -306,7 +331,10 @@ def load_plan(plan: str | Path, *, seed: int | None = None) -> Plan:
         raise PlanError(f"{plan}: no such file; the plans by name are {', '.join(shipped_plans())}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(f"{plan} cannot be read: {error}") from error
-    parsed = parse_plan(file.name.removesuffix(".toml"), text)
+    name = file.name.removesuffix(".toml")
+    if device is not None:
+        name, text = f"{name}-{device.replace(':', '')}", f'device = "{device}"\n{text}'
+    parsed = parse_plan(name, text)
     return parsed if seed is None else replace(parsed, seed=seed)
 
 

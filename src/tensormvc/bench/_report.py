@@ -26,8 +26,8 @@ def write_bench_report(results: str | Path, folder: str | Path, *, force: bool =
     results : str or path-like
         The SQLite file that `run_plan` wrote. A run that is not finished can be reported, too.
     folder : str or path-like
-        Folder for ``index.html``, ``settings.csv``, ``deviations.csv``, and ``PLAN.csv`` and ``PLAN.tex`` of every
-        plan. It is created if it does not exist.
+        Folder for ``index.html``, ``settings.csv``, ``deviations.csv``, ``grid_edges.csv``, and ``PLAN.csv`` and
+        ``PLAN.tex`` of every plan. It is created if it does not exist.
     force : bool, default=False
         Whether to overwrite existing files.
 
@@ -51,7 +51,7 @@ def write_bench_report(results: str | Path, folder: str | Path, *, force: bool =
     ...     _ = tm.bench.run_plan(folder / "tiny.toml", folder / "tiny.sqlite")
     ...     written = tm.bench.write_bench_report(folder / "tiny.sqlite", folder / "report")
     >>> [path.name for path in written]
-    ['tiny.csv', 'tiny.tex', 'settings.csv', 'deviations.csv', 'index.html']
+    ['tiny.csv', 'tiny.tex', 'settings.csv', 'deviations.csv', 'grid_edges.csv', 'index.html']
     """
     folder = Path(folder)
     with Store(results, must_exist=True) as store:
@@ -60,11 +60,12 @@ def write_bench_report(results: str | Path, folder: str | Path, *, force: bool =
     if not plans:
         raise StoreError(f"{results} holds no results: run a plan first")
     names = [f"{one.plan.name}{extension}" for one in plans for extension in (".csv", ".tex")]
-    names += ["settings.csv", "deviations.csv", "index.html"]
+    names += ["settings.csv", "deviations.csv", "grid_edges.csv", "index.html"]
     for name in names:
         check_target(folder / name, overwrite=force, make_folder=True)
     texts = [text for one in plans for text in (figures_csv(one), latex(one))]
-    texts += [settings_csv(plans), deviations_csv(plans), results_page(Path(results).name, plans)]
+    texts += [settings_csv(plans), deviations_csv(plans), grid_edges_csv(plans)]
+    texts += [results_page(Path(results).name, plans)]
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in zip(names, texts, strict=True):
         with writing(folder / name, overwrite=force) as place:
@@ -107,7 +108,7 @@ def settings_csv(plans: Sequence[PlanResults]) -> str:
     rows = [
         (
             *(results.plan.name, *one.cell.group, f"{one.cell.rate:g}", one.selection),
-            *("yes" if one.uses_labels else "no", one.setting.label, one.n_settings, len(one.trials)),
+            *("yes" if one.uses_labels else "no", one.setting.label, len(one.tried), len(one.trials)),
             *(_decimals(one.seconds, 3), _decimals(one.transform_seconds, 3)),
         )
         for results in plans
@@ -123,7 +124,7 @@ def deviations_csv(plans: Sequence[PlanResults]) -> str:
         (
             *(results.plan.name, *one.cell.group, metric, one.selection),
             *(_decimals(paper.mean), _decimals(one.figure(metric).mean), _decimals(one.difference(metric))),
-            *(one.cell.grid_label, one.setting.label, _tried_in_words(results, one)),
+            *(one.grid_label, one.setting.label, _tried_in_words(results, one)),
         )
         for results in plans
         for one in results.tensors
@@ -135,15 +136,31 @@ def deviations_csv(plans: Sequence[PlanResults]) -> str:
     return _csv(columns, rows)
 
 
+def grid_edges_csv(plans: Sequence[PlanResults]) -> str:
+    """Return the parameters whose best value is the last that may be tried, with the ACC there and a step inside."""
+    rows = [
+        (
+            *(results.plan.name, *edge.one.cell.group, f"{edge.one.cell.rate:g}", edge.parameter),
+            *(edge.value, edge.lowest, edge.highest, _decimals(edge.accuracy), _decimals(edge.inside)),
+        )
+        for results in plans
+        for edge in results.edges
+    ]
+    columns = "plan dataset method transform shuffle_rate parameter value lowest highest screened_ACC ACC_inside"
+    return _csv(columns, rows)
+
+
 def _tried_in_words(results: PlanResults, one: Selected) -> str:
     """Return how many settings and trials a cell had, and the notes of the plan on it."""
     plan = results.plan
-    words = [f"{one.n_settings} settings, {plan.trials} trials each"]
+    words = [f"{len(one.tried)} settings, {plan.trials} trials each"]
     if plan.screen_trials is not None and one.cell.grid:
-        screening = f"{one.n_settings} settings in {plan.screen_trials} trial(s)"
+        screening = f"{len(one.tried)} settings in {plan.screen_trials} trial(s)"
         words = [f"{screening}, the best {plan.screen_keep} in {plan.trials}"]
     if (default := results.counterpart(one, selection=DEFAULT)) is not None:
         words.append(f"the defaults reach ACC {default.accuracy:.2f}")
+    ends = [edge.parameter for edge in results.edges if edge.one is one]
+    words += [f"the best {', '.join(ends)} is at the end of its grid"] if ends else []
     return "; ".join([*words, *[_OWN_FEATURES] * one.own_features, *results.remarks(one)])
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ._cells import Cell, Job, all_jobs, cells, first_jobs, later_jobs, n_later
+from ._cells import Cell, all_jobs, cells, is_screened, n_later, tried
 from ._data import Data, load
 from ._fit import THREADS, evaluate
 from ._plan import Plan, load_plan
@@ -169,7 +169,7 @@ def run_plan(
                     report()
         else:
             _start_workers(n_jobs, (plan, results, data, retry_before, os.getpid()), report)
-        jobs, outcomes = all_jobs(plan, wanted, store.successful("ACC").get), store.outcomes()
+        jobs, outcomes = all_jobs(plan, wanted, store.scores().get), store.outcomes()
         errors = Counter(outcomes[job.key].error or "" for job in jobs if job.key in outcomes)
         del errors[""]  # the successful fits
         return RunSummary(
@@ -188,7 +188,7 @@ def plan_outlook(plan: Plan, results: str | Path, *, data: str | Path | None = N
     """Return how much of a plan is done, without running anything."""
     _, wanted = _load(plan, data)
     if not Path(results).exists():
-        n_fits = len(first_jobs(plan, wanted)) + sum(n_later(plan, cell) for cell in wanted)
+        n_fits = len(all_jobs(plan, wanted)) + sum(n_later(plan, cell) for cell in wanted)
         return Outlook(0, 0, n_fits, 0.0, n_fits)
     with Store(results, must_exist=True) as store:
         return outlook(plan, wanted, store)
@@ -196,16 +196,14 @@ def plan_outlook(plan: Plan, results: str | Path, *, data: str | Path | None = N
 
 def outlook(plan: Plan, wanted: Sequence[Cell], store: Store, retry_before: float = 0.0) -> Outlook:
     """Return how much of a plan is done, and how long the rest may take."""
-    finished, seconds = store.finished(retry_before=retry_before), store.successful("seconds")
+    scores, seconds = store.scores(retry_before=retry_before), store.successful("seconds")
+    finished = scores.keys()
     # Until a cell has been screened, it is not known which of its settings run later, only how many.
-    screened, undecided = [], Counter[tuple[str, ...]]()
+    undecided = Counter[tuple[str, ...]]()
     for cell in wanted:
-        if all(job.key in finished for job in first_jobs(plan, [cell])):
-            screened.append(cell)
-        else:
+        if not is_screened(plan, cell, tried(plan, cell, scores.get), scores.get):
             undecided[cell.group] += n_later(plan, cell)
-    decided = [*first_jobs(plan, wanted), *later_jobs(plan, screened, store.successful("ACC").get)]
-    jobs = {job.key: job for job in decided}
+    jobs = {job.key: job for job in all_jobs(plan, wanted, scores.get)}
     durations: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for key, job in jobs.items():
         if key in seconds:
@@ -223,24 +221,21 @@ def outlook(plan: Plan, wanted: Sequence[Cell], store: Store, retry_before: floa
 
 
 def _work(plan: Plan, wanted: list[Cell], loaded: dict[str, Data], store: Store, retry_before: float) -> Iterator[bool]:
-    """Run fits until none is left: first those that depend on no others, then those that the screening kept.
+    """Run fits until none is left; the results of some decide about others.
 
     Yields True after each fit, and False from time to time while other processes run the last ones.
     """
-
-    def run_all(jobs: list[Job]) -> Iterator[bool]:
-        while True:
-            job = store.claim(jobs, retry_before=retry_before)
-            if job is not None:
-                store.finish(job, evaluate(job, loaded[job.dataset]))
-            elif store.finished(retry_before=retry_before).issuperset(job.key for job in jobs):
-                return
-            else:
-                time.sleep(_WAIT)  # the other processes may be killed
-            yield job is not None
-
-    yield from run_all(first_jobs(plan, wanted))
-    yield from run_all(later_jobs(plan, wanted, store.successful("ACC").get))
+    while True:
+        scores = store.scores(retry_before=retry_before)
+        jobs = all_jobs(plan, wanted, scores.get)
+        job = store.claim(jobs, retry_before=retry_before)
+        if job is not None:
+            store.finish(job, evaluate(job, loaded[job.dataset]))
+        elif scores.keys() >= {job.key for job in jobs}:
+            return
+        else:
+            time.sleep(_WAIT)  # the other processes may be killed
+        yield job is not None
 
 
 def _start_workers(n_jobs: int, arguments: tuple[Any, ...], report: Callable[[], None]) -> None:

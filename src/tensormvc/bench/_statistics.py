@@ -121,9 +121,13 @@ class Comparison:
         p_values = [signed_rank(self.scores[:, i], self.scores[:, j]) for i, j in columns]
         return [
             Pair(
-                *(self.names[i], self.names[j]),
-                *(int(np.sum(gaps > 1e-9)), int(np.sum(gaps < -1e-9)), float(gaps.mean())),
-                *(p_value, corrected),
+                self.names[i],
+                self.names[j],
+                wins=int(np.sum(gaps > 1e-9)),
+                losses=int(np.sum(gaps < -1e-9)),
+                difference=float(gaps.mean()),
+                p_value=p_value,
+                corrected=corrected,
             )
             for (i, j), p_value, corrected in zip(columns, p_values, holm(p_values), strict=True)
             for gaps in [self.scores[:, i] - self.scores[:, j]]
