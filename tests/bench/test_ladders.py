@@ -121,7 +121,7 @@ def test_the_search_does_not_depend_on_the_order_of_the_results():
     while new := [job for job in all_jobs(plan, [cell], forward.get) if job.key not in forward]:
         forward[new[0].key] = accuracy(new[0])
     assert scores == forward
-    assert kept(plan, cell, scores.get)[0].written == {"alpha": 8.0, "n_latent": "4c"}
+    assert kept(plan, cell, tried(plan, cell, scores.get), scores.get)[0].written == {"alpha": 8.0, "n_latent": "4c"}
     assert len(tried(plan, cell, scores.get)) == len({job.key for job in all_jobs(plan, [cell], scores.get)}) - 1
 
 

@@ -185,9 +185,9 @@ def test_screening_keeps_the_best():
     agft = cells(plan, FACTS)[1]
     scores = [0.3, 0.9, 0.5, None, 0.9, 0.1, 0.2, 0.4]
     known = {agft.job(setting, 0).key: score for setting, score in zip(agft.grid, scores, strict=True)}
-    assert kept(plan, agft, known.get) == [agft.grid[1], agft.grid[4]]
+    assert kept(plan, agft, tried(plan, agft, known.get), known.get) == [agft.grid[1], agft.grid[4]]
     known = {key: math.nan if score is None else score for key, score in known.items()}
-    assert kept(plan, agft, known.get) == [agft.grid[1], agft.grid[4]]
+    assert kept(plan, agft, tried(plan, agft, known.get), known.get) == [agft.grid[1], agft.grid[4]]
     first = {job.key for job in all_jobs(plan, [agft])}
     later = [job for job in all_jobs(plan, [agft], known.get) if job.key not in first]
     assert [job.description["seed"] for job in later] == [1, 1, 2, 2]

@@ -214,7 +214,7 @@ def test_page(made):
             shown, mark = cells[7].split()
             assert float(shown.replace("−", "-")) == pytest.approx(gap, abs=0.06)
             assert mark == ("▲" if gap >= 0.995 else "▼" if gap <= -0.995 else "≈")
-    ranks = [caption for caption in tables if "transforms over pairs" in caption]
+    ranks = [caption for caption in tables if "transforms over pairs" in caption and "critical difference" in caption]
     assert len(ranks) == 2
     first = tables[ranks[0]].findall("tbody/tr")
     assert "".join(first[0][0].itertext()) == "GFT(GMC)"

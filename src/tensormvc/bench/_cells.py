@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -74,6 +74,7 @@ class Cell:
     digest: str
     grid: tuple[Setting, ...]
     default: Setting | None
+    n_samples: int
     # Whether the graph of the transform is built from the labels.
     uses_labels: bool = False
     # The values of every numerical parameter of the grid, continued to its bounds, and how to make a setting of them.
@@ -81,19 +82,22 @@ class Cell:
     make: Callable[[Mapping[str, Any]], Setting] | None = field(default=None, repr=False, compare=False)
     # Hashing is slow, and the progress display asks for thousands of jobs after every fit.
     _jobs: dict[tuple[str, int], Job] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _beside: dict[tuple[str, str], list[Setting]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def group(self) -> tuple[str, str, str]:
         """The group of its fits."""
         return self.dataset, self.method, self.transform
 
-    def beside(self, setting: Setting, name: str) -> Iterator[Setting]:
-        """Yield the settings whose value of a parameter is a step down or up its ladder."""
-        rungs = self.ladders[name]
-        place = rungs.index(setting.written[name])
-        for rung in (*rungs[max(0, place - 1) : place], *rungs[place + 1 : place + 2]):
-            if self.make is not None:
-                yield self.make({**setting.written, name: rung})
+    def beside(self, setting: Setting, name: str) -> list[Setting]:
+        """Return the settings whose value of a parameter is a step down or up its ladder."""
+        place = setting.label, name
+        if place not in self._beside and self.make is not None:
+            rungs = self.ladders[name]
+            here = rungs.index(setting.written[name])
+            steps = *rungs[max(0, here - 1) : here], *rungs[here + 1 : here + 2]
+            self._beside[place] = [self.make({**setting.written, name: rung}) for rung in steps]
+        return self._beside[place]
 
     def job(self, setting: Setting, seed: int) -> Job:
         """Return the fit of one of the cell's settings in the trial that has this seed."""
@@ -112,7 +116,7 @@ def cells(plan: Plan, facts: Mapping[str, Facts]) -> list[Cell]:
         listed += [_baseline(name, *place) for name in plan.baselines]
         pairs = product(plan.methods, plan.transforms)
         listed += [_tensor(plan, method, transform, *place) for method, transform in pairs]
-    return listed
+    return [cell for cell in listed if not any(note.matches(*cell.group) for note in plan.skip)]
 
 
 def _tensor(
@@ -143,6 +147,7 @@ def _tensor(
         *(dataset, method.name, transform.name, rate, facts.digest),
         grid=tuple(tried) if lists else (),
         default=setting({**grid.fixed, **transform.grid.fixed}) if plan.defaults else None,
+        n_samples=facts.n_samples,
         uses_labels=basis.uses_labels,
         ladders={name: rungs for name, rungs in ladders.items() if rungs},
         make=setting,
@@ -165,6 +170,7 @@ def _baseline(name: str, dataset: str, rate: float, facts: Facts) -> Cell:
         *(dataset, baseline.title, NO_TRANSFORM, rate, facts.digest),
         grid=tuple(setting(view=view, by=by) for view in views for by in ("k-means", "spectral")),
         default=None if baseline.every_view else setting(),
+        n_samples=facts.n_samples,
     )
 
 
@@ -178,7 +184,8 @@ def all_jobs(plan: Plan, wanted: Sequence[Cell], scores: Scores = lambda key: No
     settings = {}
     for number, cell in enumerate(wanted):
         listed = tried(plan, cell, scores)
-        settings[number] = listed, kept(plan, cell, scores) if is_screened(plan, cell, listed, scores) else []
+        screened = is_screened(plan, cell, listed, scores)
+        settings[number] = listed, kept(plan, cell, listed, scores) if screened else []
     return _unique(
         cell.job(setting, plan.seed + trial)
         for trial in range(plan.trials)
@@ -204,9 +211,8 @@ def tried(plan: Plan, cell: Cell, scores: Scores) -> list[Setting]:
     return list(settings.values())
 
 
-def kept(plan: Plan, cell: Cell, scores: Scores) -> list[Setting]:
-    """Return the settings that run in all trials: those with the best mean accuracy in the screening."""
-    settings = tried(plan, cell, scores)
+def kept(plan: Plan, cell: Cell, settings: list[Setting], scores: Scores) -> list[Setting]:
+    """Return the settings, of those tried, that run in all trials: those with the best mean ACC in the screening."""
     return settings if plan.screen_trials is None else _ranked(plan, cell, settings, scores)[: plan.screen_keep]
 
 

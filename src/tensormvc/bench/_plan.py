@@ -216,12 +216,17 @@ def _check_bounds(ends: Any, values: Sequence[Any], where: str) -> None:
 
 @dataclass(frozen=True)
 class Note:
-    """A remark for the report on all cells that match; an empty name matches any."""
+    """A remark on all cells that match; an empty name matches any."""
 
     text: str = _key(_text)
     dataset: str = _key(_text, "")
     method: str = _key(_text, "")
     transform: str = _key(_text, "")
+
+    def matches(self, dataset: str, method: str, transform: str) -> bool:
+        """Return whether it is about this cell."""
+        place = dataset, method, transform
+        return place == (self.dataset or dataset, self.method or method, self.transform or transform)
 
 
 def _note(value: Any, where: str) -> Note:
@@ -240,6 +245,8 @@ class Plan:
         Contents of the file.
     title : str
         One line that describes the benchmark.
+    heading : str
+        A few words that name the benchmark in the report; the name by default.
     paper : str or None
         Table of the paper to compare the results with.
     datasets : tuple of PlannedData
@@ -266,6 +273,8 @@ class Plan:
         PyTorch device of the fits, such as "cuda"; None for NumPy.
     notes : tuple of Note
         Remarks for the report.
+    skip : tuple of Note
+        Cells that do not run, with the reason.
 
     Examples
     --------
@@ -278,6 +287,7 @@ class Plan:
     name: str
     text: str
     title: str = _key(_text)
+    heading: str = _key(_text, "")
     paper: str | None = _key(_one_of(PAPER_TABLES), None)
     datasets: tuple[PlannedData, ...] = _key(_items(_dataset, least=1))
     transforms: tuple[PlannedTransform, ...] = _key(_items(_transform), ())
@@ -291,6 +301,12 @@ class Plan:
     screen_trials: int | None
     screen_keep: int | None
     notes: tuple[Note, ...] = _key(_items(_note), ())
+    skip: tuple[Note, ...] = _key(_items(_note), ())
+
+    @property
+    def label(self) -> str:
+        """Name of the plan for readers."""
+        return (self.heading or self.name) + (f" ({self.device})" if self.device and self.heading else "")
 
 
 def _folder() -> Any:
@@ -308,7 +324,8 @@ def load_plan(plan: str | Path, *, seed: int | None = None, device: str | None =
     Parameters
     ----------
     plan : str or path-like
-        "ablation-basis", "ablation-ka", "ablation-kn", "clustering", "runtime", "shuffle-rate", "smoke", or a path.
+        "ablation-basis", "ablation-ka", "ablation-kn", "clustering", "clustering-caltech", "runtime", "shuffle-rate",
+        "smoke", or a path.
     seed : int, optional
         Seed of the first trial; that of the plan by default.
     device : str, optional

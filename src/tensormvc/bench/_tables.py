@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
@@ -167,18 +167,21 @@ class PlanResults:
         """Every cell under both selections, where all its trials are complete."""
         selected: list[Selected | None] = []
         for cell in self.cells:
-            best = [self._select(cell, ORACLE, setting) for setting in kept(self.plan, cell, self.scores.get)]
+            listed = tried(self.plan, cell, self.scores.get)
+            best = [
+                self._select(cell, ORACLE, setting, listed)
+                for setting in kept(self.plan, cell, listed, self.scores.get)
+            ]
             complete = [one for one in best if one is not None]
             selected.append(max(complete, key=attrgetter("accuracy"), default=None))
-            selected.append(None if cell.default is None else self._select(cell, DEFAULT, cell.default))
+            selected.append(None if cell.default is None else self._select(cell, DEFAULT, cell.default, [cell.default]))
         return [one for one in selected if one is not None]
 
-    def _select(self, cell: Cell, selection: str, setting: Setting) -> Selected | None:
+    def _select(self, cell: Cell, selection: str, setting: Setting, listed: Sequence[Setting]) -> Selected | None:
         keys = [cell.job(setting, self.plan.seed + trial).key for trial in range(self.plan.trials)]
         successful = tuple(self.outcomes[key] for key in keys if key in self.accuracies)
         if len(successful) < self.plan.trials:
             return None
-        listed = tried(self.plan, cell, self.scores.get) if selection == ORACLE else [setting]
         return Selected(cell, selection, setting, successful, tuple(listed), self.plan.paper)
 
     @cached_property
@@ -188,6 +191,11 @@ class PlanResults:
     def find(self, dataset: str, method: str, transform: str, selection: str, rate: float = 1.0) -> Selected | None:
         """Return a cell under a selection, if it is complete."""
         return self._by_place.get(Place(dataset, method, transform, selection, rate))
+
+    def untuned(self, dataset: str, baseline: str) -> Selected | None:
+        """Return a baseline on shuffled samples; the labels choose among the views if it is of single views."""
+        found = [self.find(dataset, baseline, NO_TRANSFORM, selection) for selection in (DEFAULT, ORACLE)]
+        return found[0] or found[1]
 
     def counterpart(self, one: Selected, **changes: Any) -> Selected | None:
         """Return the cell whose place differs in `changes` only, such as ``transform="FFT"``."""
@@ -200,12 +208,7 @@ class PlanResults:
 
     def remarks(self, one: Selected) -> list[str]:
         """Return the notes of the plan on a cell."""
-        dataset, method, transform = one.cell.group
-        return [
-            note.text
-            for note in self.plan.notes
-            if (note.dataset or dataset, note.method or method, note.transform or transform) == one.cell.group
-        ]
+        return [note.text for note in self.plan.notes if note.matches(*one.cell.group)]
 
     @cached_property
     def edges(self) -> list[Edge]:
@@ -215,7 +218,7 @@ class PlanResults:
             for name, rungs in one.cell.ladders.items() if one.selection == ORACLE else ():
                 value = one.setting.written[name]
                 if value in (rungs[0], rungs[-1]):
-                    inner = next(one.cell.beside(one.setting, name))
+                    inner = one.cell.beside(one.setting, name)[0]
                     pair = [
                         screening_scores(self.plan, one.cell, setting, self.scores.get)
                         for setting in (one.setting, inner)
