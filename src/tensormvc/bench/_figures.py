@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 import tensormvc as tm
 
 from ._data import Data, load
+from ._plan import PlannedData
 from ._statistics import Comparison
 from ._tables import DEFAULT, ORACLE, PlanResults, Selected
 
@@ -73,13 +74,16 @@ def save_figure(panels: Sequence[Panel], stem: Path) -> list[Path]:
 
 def paper_figures(plans: Sequence[PlanResults], folder: str | Path | None) -> list[Figure]:
     """Return the figures of the plans with several shuffle rates; those that need the data if their folder is given."""
-    figures = []
-    for results in plans:
-        if len(results.plan.shuffle_rates) > 1 and results.tensors:
-            figures.append(_accuracy_figure(results))
-            if folder is not None:
-                figures += _data_figures(results, {data.name: load(data, folder) for data in results.plan.datasets})
-    return figures
+    sets = [
+        (results, data)
+        for results in plans
+        if len(results.plan.shuffle_rates) > 1 and results.tensors
+        for data in results.plan.datasets
+    ]
+    if not sets:
+        return []
+    figures = [_accuracy_figure([(results, data.name) for results, data in sets])]
+    return figures + (_data_figures(sets, folder) if folder is not None else [])
 
 
 def _curve(results: PlanResults, dataset: str, method: str, transform: str) -> list[Selected]:
@@ -92,16 +96,16 @@ def _curve(results: PlanResults, dataset: str, method: str, transform: str) -> l
     return []
 
 
-def _accuracy_figure(results: PlanResults) -> Figure:
+def _accuracy_figure(sets: Sequence[tuple[PlanResults, str]]) -> Figure:
     """Return the accuracy over the shuffle rate: a panel per method and data set, a line per transform."""
     panels, losses = [], {"FFT": [0.0], "adaptive": [0.0]}
-    for method in results.plan.methods:
-        for data in results.plan.datasets:
+    for method in dict.fromkeys(method.name for results, _ in sets for method in results.plan.methods):
+        for results, dataset in sets:
             names = [transform.name for transform in results.plan.transforms]
-            curves = {name: _curve(results, data.name, method.name, name) for name in names}
+            curves = {name: _curve(results, dataset, method, name) for name in names}
             shown = {name: curve for name, curve in curves.items() if curve}
             if shown:
-                panels.append(Panel(f"{method.name}, {data.name}", partial(_draw_accuracy, shown)))
+                panels.append(Panel(f"{method}, {dataset}", partial(_draw_accuracy, shown)))
             for name, curve in shown.items():
                 if name != "GFT(Ideal)":
                     kind = "FFT" if name == "FFT" else "adaptive"
@@ -167,15 +171,15 @@ def _diagnose(data: Data, rates: Sequence[float], seed: int) -> _Diagnosis:
     return _Diagnosis(np.array(ctv), spectra, (shares[0.0], shares[1.0]), ratios, fitted, y)
 
 
-def _data_figures(results: PlanResults, loaded: Mapping[str, Data]) -> list[Figure]:
+def _data_figures(sets: Sequence[tuple[PlanResults, PlannedData]], folder: str | Path) -> list[Figure]:
     """Return CTV beside accuracy, spectra, energy ratios and bases, with panels for every data set."""
-    rates = sorted(results.plan.shuffle_rates)
-    found = {name: _diagnose(data, rates, results.plan.seed) for name, data in loaded.items()}
-    variation = []
-    for method in results.plan.methods:
-        for name, one in found.items():
-            if curve := _curve(results, name, method.name, "FFT"):
-                variation.append(Panel(f"{method.name}, {name}", partial(_draw_variation, curve, one.ctv)))
+    found, variation = {}, []
+    for results, data in sets:
+        one = _diagnose(load(data, folder), sorted(results.plan.shuffle_rates), results.plan.seed)
+        found[data.name] = one
+        for method in results.plan.methods:
+            if curve := _curve(results, data.name, method.name, "FFT"):
+                variation.append(Panel(f"{method.name}, {data.name}", partial(_draw_variation, curve, one.ctv)))
     spectra = [Panel(name, partial(_draw_spectra, one.spectra)) for name, one in found.items()]
     ratios = [Panel(name, partial(_call, tm.plotting.plot_energy_ratio, one.ratios)) for name, one in found.items()]
     bases = [
@@ -228,8 +232,9 @@ def draw_ranks(comparison: Comparison, ax: Any) -> None:
         depth = 1 + (number if left else k - 1 - number)
         ax.plot([average, average, 1 if left else k], [0, -depth, -depth], color="black", lw=0.8)
         side = "right" if left else "left"
-        text = f" {name} {average:.2f} "
-        ax.text(1 if left else k, -depth, text, ha=side, va="center", fontsize=_TEXT - 1).set_in_layout(False)
+        end = 1 - 0.03 * k if left else k + 0.03 * k
+        text = f"{name} {average:.2f}"
+        ax.text(end, -depth, text, ha=side, va="center", fontsize=_TEXT - 1).set_in_layout(False)
     for level, (first, last) in enumerate(comparison.groups()):
         ranks = comparison.ranks[first] - 0.04, comparison.ranks[last] + 0.04
         ax.plot(ranks, [-0.2 - 0.22 * level] * 2, color=_COLOURS[1], lw=3, solid_capstyle="butt")

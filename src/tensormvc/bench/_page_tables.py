@@ -38,8 +38,8 @@ def plan_body(results: PlanResults) -> list[Html]:
         pairs = product(plan.shuffle_rates, (ORACLE, DEFAULT))
         tables = [html for rate, selection in pairs for html in _matrix(results, data.name, rate, selection)]
         if tables:
-            whole = folded(f"{data.name}: ACC of every method under every transform", *tables)
-            body.append(element("div", whole, id=anchor(results, data.name)))
+            whole = element("div", *tables, id=anchor(results, data.name))
+            body.append(folded(f"{data.name}: ACC of every method under every transform", whole))
     if several := [*_closeness(results), *_all_figures(results)]:
         body.append(folded("All metrics, and how close they are to the paper", *several))
     return body

@@ -325,7 +325,7 @@ def load_plan(plan: str | Path, *, seed: int | None = None, device: str | None =
     ----------
     plan : str or path-like
         "ablation-basis", "ablation-ka", "ablation-kn", "clustering", "clustering-caltech", "runtime", "shuffle-rate",
-        "smoke", or a path.
+        "shuffle-rate-caltech", "smoke", or a path.
     seed : int, optional
         Seed of the first trial; that of the plan by default.
     device : str, optional

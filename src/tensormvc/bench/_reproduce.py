@@ -8,6 +8,7 @@ from ._plan import Plan
 from ._report import write_bench_report
 from ._run import Outlook, Progress, RunSummary, plan_outlook, run_plan
 
+# The quick ones first.
 PAPER_PLANS = (
     "clustering",
     "ablation-basis",
@@ -15,6 +16,7 @@ PAPER_PLANS = (
     "ablation-ka",
     "shuffle-rate",
     "runtime",
+    "shuffle-rate-caltech",
     "clustering-caltech",
 )
 RESULTS = "results.sqlite"
