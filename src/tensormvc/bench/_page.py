@@ -11,6 +11,7 @@ from ..report._figures import picture
 from ..report._page import Html, Section, bullets, callout, element, facts, figure, join, page, paragraph, side_by_side
 from ..report._page import table as html_table
 from ._comparisons import Compared, comparisons, grouped
+from ._data import OWN_FEATURES
 from ._figures import Figure, Panel, can_draw, draw_ranks
 from ._methods import BASELINES
 from ._page_tables import (
@@ -87,12 +88,14 @@ def _main(plans: Sequence[PlanResults], compared: Sequence[Compared]) -> list[Ht
             rows.append([title + " (labels)" * by_labels, *cells, *means])
     if not rows:
         return [paragraph(TEXTS["no_cells"])]
-    columns = ["Transform or baseline", *(dataset for _, dataset in places), "All, oracle", "All, no labels"]
+    names = [dataset + " (own features)" * dataset.endswith(OWN_FEATURES) for _, dataset in places]
+    columns = ["Transform or baseline", *names, "All, oracle", "All, no labels"]
     body = [
         paragraph(TEXTS["main"]),
         html_table("Mean ACC over the methods", columns, rows, "l" + "r" * (len(columns) - 1)),
     ]
-    diagram = next((one for one in compared if one.selection == ORACLE and one.what.startswith("transforms")), None)
+    headed = [one for one in compared if one.heading == group[0].plan.label and one.what.startswith("transforms")]
+    diagram = next(iter(headed), None)  # that of the best settings, where there are grids
     return body + ([_diagram(diagram, "main")] if diagram is not None and can_draw() else [])
 
 
