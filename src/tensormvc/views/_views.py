@@ -300,9 +300,7 @@ def as_views(
         device = torch_device(device)
     else:
         device = next((part.device for part in parts if is_tensor(part)), None)
-    lazy = [keep_on_disk and device is None and is_lazy(part) for part in parts]
-    if sum(part.nbytes for part, stays in zip(parts, lazy, strict=True) if stays) <= LAZY_BYTES:
-        lazy = [False] * len(parts)
+    lazy = _staying_on_disk(parts) if keep_on_disk and device is None else [False] * len(parts)
     checked = [
         check_on_disk(part, name, gaps=lenient) if stays else check_view(part, name, device, gaps=lenient)
         for part, name, stays in zip(parts, names, lazy, strict=True)
@@ -344,6 +342,13 @@ def as_views(
         sizes=sizes[order][:, view_order],
         contents=tuple(contents[v] for v in view_order),
     )
+
+
+def _staying_on_disk(parts: list[Any]) -> list[bool]:
+    """Return which views are on disk, if these are too large to be read."""
+    lazy = [is_lazy(part) for part in parts]
+    large = sum(part.nbytes for part, stays in zip(parts, lazy, strict=True) if stays) > LAZY_BYTES
+    return [stays and large for stays in lazy]
 
 
 def _sizes(checked: list[Checked]) -> NDArray[np.float64]:
