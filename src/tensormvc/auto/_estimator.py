@@ -179,6 +179,10 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         start = time.perf_counter()
+        if sample_graph is not None and isinstance(views, ChunkedViews):
+            raise ValueError(
+                "sample_graph needs views in memory or on disk, and these are Dask collections: leave it out"
+            )
         source: Source = DaskSource(views) if isinstance(views, ChunkedViews) else LocalSource(views)
         refuse_sizes(source.largest, views.names)
         landmarks, keys, samples = source.first(self._landmark_count(source))
