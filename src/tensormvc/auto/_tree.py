@@ -207,15 +207,12 @@ def _stability(
     # In the order of the tree, the samples of every node are consecutive.
     place = np.argsort(nodes[-1])
     order = np.argsort(place[leaves], kind="stable")
-    ends = np.concatenate([[0], np.cumsum(np.bincount(place[leaves], minlength=most))])
+    ends = [0, *np.cumsum(np.bincount(place[leaves], minlength=most)).tolist()]
+    spans = [(ends[place[node[0]]], ends[place[node[-1]] + 1]) for node in nodes]
     graphs = [graph[order][:, order] for graph in graphs]
     stability = np.zeros(len(merges))
     for j, (left, right) in enumerate(merges.tolist()):
-        first, middle, last = (
-            ends[place[nodes[left][0]]],
-            ends[place[nodes[right][0]]],
-            ends[place[nodes[right][-1]] + 1],
-        )
+        (first, middle), (_, last) = spans[left], spans[right]
         stability[j] = np.mean([_separation(graph[first:last, first:last], middle - first) for graph in graphs])
     return stability
 
