@@ -130,6 +130,7 @@ class Placement:
 
     def _placed(self, samples: Samples) -> tuple[sp.csr_array, NDArray[np.float64]]:
         """Place samples that are no landmarks: half of the links are by view, half in all their views together."""
+        samples = samples.on_host()
         completed = self.completion.completed(samples.arrays, samples.missing)
         arrays = [in_form_of(values, array) for values, array in zip(self.values, completed, strict=True)]
         rows = [np.flatnonzero(~missing) for missing in samples.missing.T]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..backend.arrays import is_tensor, on_host
 from ..views import Views
 from ..views._check import floating, row_sizes
 from ..views._collect import is_lazy
@@ -20,6 +21,7 @@ from ._scaling import lean
 _WIDE = 3
 # Samples, and values, that are read and placed at a time.
 _MOST_ROWS = 4096
+_MOST_ROWS_ON_DEVICE = 16384
 _BLOCK = 1 << 20
 
 
@@ -30,7 +32,7 @@ class Samples:
     Attributes
     ----------
     arrays : list of arrays (n, d_v)
-        Dense, or CSR if nearly all values are zero; single gaps are NaN.
+        Dense, on a device if the samples are, or CSR if nearly all values are zero; single gaps are NaN.
     missing : ndarray of bool of shape (n, m)
         Which samples lack which view.
     hashes : ndarray of int64 of shape (n, m)
@@ -63,6 +65,12 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.missing)
+
+    def on_host(self) -> Samples:
+        """Return the same samples as NumPy or CSR arrays."""
+        if not any(map(is_tensor, self.arrays)):
+            return self
+        return Samples([lean(on_host(view)) for view in self.arrays], self.missing, self.hashes)
 
     @property
     def described(self) -> NDArray[np.intp]:
@@ -131,7 +139,8 @@ class SampleRows:
 
     def blocks(self) -> list[slice]:
         """Return blocks of consecutive rows that take little memory."""
-        step = max(1, min(_MOST_ROWS, _BLOCK // sum(self.widths)))
+        rows = _MOST_ROWS_ON_DEVICE if any(map(is_tensor, self.arrays)) else _MOST_ROWS
+        step = max(1, min(rows, _BLOCK // sum(self.widths)))
         return [slice(start, min(start + step, len(self))) for start in range(0, len(self), step)]
 
 

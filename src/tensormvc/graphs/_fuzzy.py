@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from ..backend.arrays import Array, is_sparse, is_tensor, namespace, on_host, placed
+from ..backend.arrays import Array, is_sparse, is_tensor, namespace, on_host
 from ..backend.linalg import smallest, sum_of_squares
 from ..backend.threads import device_lock, one_openmp_thread, parallel_ranges
 from ._distances import DEVICE_BLOCK_BYTES, DistanceBlocks, tie_margin
@@ -132,7 +132,7 @@ def find_neighbours(
 
     For dense samples, scikit-learn's compiled search finds the 2k + 1 nearest: enough to tell whether those tied with
     the k-th are neighbours, unless no sample is nearer. Then all distances are compared, as they are for sparse
-    samples, for which scikit-learn has no compiled search. Candidates that are PyTorch tensors are searched on their
+    samples, for which scikit-learn has no compiled search. Samples that are PyTorch tensors are compared on their
     device.
 
     Parameters
@@ -153,10 +153,8 @@ def find_neighbours(
     -------
     Neighbours
     """
-    on_device = shares is None and all(map(is_tensor, parts if others is None else others))
-    if on_device and others is not None:
-        parts = [placed(part, others[0]) for part in parts]
-    elif not on_device:
+    on_device = shares is None and all(map(is_tensor, parts))
+    if not on_device:
         parts, others = [on_host(part) for part in parts], others and [on_host(part) for part in others]
     candidates = parts if others is None else others
     n, n_candidates = parts[0].shape[0], candidates[0].shape[0]
@@ -203,24 +201,36 @@ def _compiled_search(samples: Any, candidates: Any, count: int) -> tuple[NDArray
 
 def _device_search(samples: Array, candidates: Array, count: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return what `_compiled_search` returns, with squared distances as they are between two samples alone."""
-    n, d = samples.shape
-    squares, indices = np.empty((n, count)), np.empty((n, count), dtype=np.intp)
-    lengths, factors = sum_of_squares(candidates), -2 * candidates.T
-    step = max(1, DEVICE_BLOCK_BYTES // (8 * max(len(candidates), count * d)))
-    for lo in range(0, n, step):
+    squares, indices = np.empty((len(samples), count)), np.empty((len(samples), count), dtype=np.intp)
+    step = max(1, DEVICE_BLOCK_BYTES // (8 * len(candidates)))
+    for lo in range(0, len(samples), step):
         rows = slice(lo, lo + step)
         with device_lock:
-            distances = samples[rows] @ factors
-            distances += lengths
-            nearest = smallest(distances, count)[1]
-            terms = (candidates[nearest] - samples[rows, None]) ** 2
-            # Added by halves: a device adds along rows in an order that depends on how many there are.
-            while (width := terms.shape[2]) > 1:
-                half = width // 2
-                terms[:, :, :half] += terms[:, :, width - half :]
-                terms = terms[:, :, : width - half]
-            squares[rows], indices[rows] = on_host(terms[:, :, 0]), on_host(nearest)
+            squares[rows], indices[rows] = map(on_host, nearest_on_device(samples[rows], candidates, count))
     return squares, indices
+
+
+def nearest_on_device(samples: Array, candidates: Array, count: int) -> tuple[Array, Array]:
+    """Return squared distances of tensors to the nearest candidates, and their indices, both (n, count).
+
+    The distances between two samples do not depend on the others.
+    """
+    distances = samples @ (-2 * candidates.T)
+    distances += sum_of_squares(candidates)
+    nearest = smallest(distances, count)[1]
+    del distances
+    squares = samples.new_empty(nearest.shape)
+    step = max(1, DEVICE_BLOCK_BYTES // (8 * count * samples.shape[1]))
+    for lo in range(0, len(samples), step):
+        rows = slice(lo, lo + step)
+        terms = (candidates[nearest[rows]] - samples[rows, None]) ** 2
+        # Added by halves: a device adds along rows in an order that depends on how many there are.
+        while (width := terms.shape[2]) > 1:
+            half = width // 2
+            terms[:, :, :half] += terms[:, :, width - half :]
+            terms = terms[:, :, : width - half]
+        squares[rows] = terms[:, :, 0]
+    return squares, nearest
 
 
 def _pairwise(samples: NDArray[Any], candidates: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:

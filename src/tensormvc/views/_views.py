@@ -275,7 +275,8 @@ def as_views(
         Whether each sample is scaled to unit length in each view.
     device : str or torch.device, optional
         Where the views go, as PyTorch tensors; by default to the device of the first tensor among them, and to NumPy if
-        there is none. Sparse views become dense there.
+        there is none. Sparse views become dense there, unless `lenient`: then all views stay on the host if one of them
+        is sparse or on disk.
     keep_on_disk : bool, default=False
         Whether views on disk (`numpy.memmap`, or those that `load_views` leaves there) of more than 8 MB stay there.
         They are read in blocks, and a second time into temporary files if their rows are to be changed, by `canonical`
@@ -300,11 +301,14 @@ def as_views(
         device = torch_device(device)
     else:
         device = next((part.device for part in parts if is_tensor(part)), None)
-    lazy = [keep_on_disk and device is None and is_lazy(part) for part in parts]
+    where = device
+    if lenient and any(is_sparse(part) or (keep_on_disk and is_lazy(part)) for part in parts):
+        where, parts = None, [on_host(part) if is_tensor(part) else part for part in parts]
+    lazy = [keep_on_disk and where is None and is_lazy(part) for part in parts]
     if sum(part.nbytes for part, stays in zip(parts, lazy, strict=True) if stays) <= LAZY_BYTES:
         lazy = [False] * len(parts)
     checked = [
-        check_on_disk(part, name, gaps=lenient) if stays else check_view(part, name, device, gaps=lenient)
+        check_on_disk(part, name, gaps=lenient) if stays else check_view(part, name, where, gaps=lenient)
         for part, name, stays in zip(parts, names, lazy, strict=True)
     ]
     lengths = [view.values.shape[0] for view in checked]
@@ -348,7 +352,7 @@ def as_views(
 
 def _sizes(checked: list[Checked]) -> NDArray[np.float64]:
     """Return the largest absolute value of each row, (n_samples, n_views)."""
-    sizes = [row_sizes(on_host(view.values)) if view.sizes is None else view.sizes for view in checked]
+    sizes = [row_sizes(view.values) if view.sizes is None else view.sizes for view in checked]
     return np.column_stack(sizes)
 
 
