@@ -21,7 +21,9 @@ from ._samples import Samples
 from ._scaling import Scaling
 
 # Samples that are placed at a time, and never fewer: how a device rounds depends on the shapes of the arrays.
-_BLOCK = 4096
+_BLOCK = 8192
+# Squared distances beyond this are not told apart in single precision.
+_FAR = 1e36
 
 
 def placement_on(placement: Placement, device: Any) -> Placement:
@@ -86,7 +88,7 @@ class _Search:
         beyond = (distances - distances[:, :1]) * kept
         mean = (beyond.sum(dim=1) / n_kept)[:, None]
         votes = (-beyond / mean.where(mean > 0, 1.0)).exp() * kept
-        decided = (n_kept <= 2 * count) | (width == len(self.landmarks))
+        decided = ((n_kept <= 2 * count) | (width == len(self.landmarks))) & (kth[:, 0] < _FAR)
         return nearest, votes / votes.sum(dim=1, keepdim=True), distances.amax(dim=1), decided
 
 
@@ -101,6 +103,10 @@ class DevicePlacement(Placement):
     """
 
     device: Any
+
+    @staticmethod
+    def _blocks(n_rows: int) -> list[slice]:
+        return [slice(start, start + _BLOCK) for start in range(0, n_rows, _BLOCK)]
 
     def _placed(self, samples: Samples) -> tuple[sp.csr_array, NDArray[np.float64]]:
         """Place samples that are no landmarks; those with gaps, or with too many ties, on the host."""

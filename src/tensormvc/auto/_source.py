@@ -64,7 +64,9 @@ class LocalSource:
         zeros_count = [zeros_are_values(*view) for view in zip(views.widths, self.largest.tolist(), strict=True)]
         absent = views.missing | ((views.sizes == 0) & ~np.array(zeros_count))
         self.presence, self.described = Presence.of(absent), ~absent.all(axis=1)
-        self.samples = SampleRows(list(views.arrays), views.widths, views.missing, zeros_count)
+        self.samples = SampleRows(
+            list(views.arrays), views.widths, views.missing, zeros_count, views.hashes, views.sizes
+        )
 
     def first(self, count: int) -> tuple[NDArray[np.intp], NDArray[np.uint64], Samples]:
         """Return the first samples with any value by their keys."""

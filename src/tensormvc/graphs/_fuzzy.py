@@ -169,6 +169,9 @@ def find_neighbours(
         squares, indices = (_device_search if on_device else _compiled_search)(samples, points, count)
         if exact and not on_device:
             squares = _pairwise(samples, points, indices)
+        # Row by row here: NumPy sorts all links by several keys in one thread at a time.
+        indices, squares = _by_rank(indices, squares, np.argsort(indices, axis=1))
+        indices, squares = _by_rank(indices, squares, np.argsort(squares, axis=1, kind="stable"))
         rows, indices, squares = links(undecided, squares, indices)
         # A longer list holds ties without a nearer neighbour, of which there may be more.
         longer = np.bincount(rows, minlength=n) > 2 * n_neighbors
@@ -180,9 +183,15 @@ def find_neighbours(
     elif len(undecided):
         found += _search_rows(DistanceBlocks([part[undecided] for part in parts], candidates, scale), undecided, links)
     rows, indices, squares = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
-    order = np.lexsort((indices, squares, rows))
+    if len(undecided):
+        order = np.lexsort((indices, squares, rows))
+        indices, squares = indices[order], squares[order]
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
-    return Neighbours(starts, indices[order], squares[order], n_candidates, scale)
+    return Neighbours(starts, indices, squares, n_candidates, scale)
+
+
+def _by_rank(indices: NDArray[Any], squares: NDArray[Any], order: NDArray[Any]) -> list[NDArray[Any]]:
+    return [np.take_along_axis(array, order, axis=1) for array in (indices, squares)]
 
 
 def _compiled_search(samples: Any, candidates: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
@@ -213,12 +222,16 @@ def _device_search(samples: Array, candidates: Array, count: int) -> tuple[NDArr
 def nearest_on_device(samples: Array, candidates: Array, count: int) -> tuple[Array, Array]:
     """Return squared distances of tensors to the nearest candidates, and their indices, both (n, count).
 
-    The distances between two samples do not depend on the others.
+    Candidates at distances that are equal in single precision may be missed for one another. The distances between two
+    samples do not depend on the others.
     """
-    distances = samples @ (-2 * candidates.T)
-    distances += sum_of_squares(candidates)
-    nearest = smallest(distances, count)[1]
-    del distances
+    xp = namespace(samples)
+    ones = [xp.ones_like(array[:, :1]) for array in (samples, candidates)]
+    # All terms of the distances in one product.
+    left = xp.hstack([samples, sum_of_squares(samples)[:, None], ones[0]])
+    right = xp.hstack([-2 * candidates, ones[1], sum_of_squares(candidates)[:, None]])
+    # Rounded after the sums of double precision, because a device selects them in half the time.
+    nearest = smallest((left @ right.T).float(), count)[1]
     squares = samples.new_empty(nearest.shape)
     step = max(1, DEVICE_BLOCK_BYTES // (8 * count * samples.shape[1]))
     for lo in range(0, len(samples), step):

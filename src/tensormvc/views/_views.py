@@ -73,6 +73,8 @@ class Views:
         For each view, the categories of its categorical columns, which only a lenient `as_views` encodes.
     device : torch.device or None
         Where the views are as tensors, or were before `on_host`.
+    hashes : ndarray of int64 of shape (n_samples, n_views), or None
+        Of the rows, which only a lenient `as_views` keeps, unless they are on disk.
     sizes : ndarray of shape (n_samples, n_views)
         The largest absolute value of each row, which only a lenient `as_views` looks for; NaN count as zero.
     contents : tuple of arrays of int64 of shape (1,)
@@ -92,6 +94,7 @@ class Views:
     n_gaps: tuple[int, ...] = ()
     categories: tuple[Categories, ...] = ()
     device: Any = None
+    hashes: NDArray[np.int64] | None = None
     sizes: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     contents: tuple[NDArray[np.int64], ...] = ()
 
@@ -345,6 +348,7 @@ def as_views(
         n_gaps=tuple(checked[v].n_gaps for v in view_order),
         categories=tuple(collected.categories[v] for v in view_order),
         device=device,
+        hashes=np.column_stack(hashes)[order][:, view_order] if lenient and not any(lazy) else None,
         sizes=sizes[order][:, view_order],
         contents=tuple(contents[v] for v in view_order),
     )
