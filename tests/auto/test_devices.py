@@ -116,7 +116,7 @@ def test_frequencies_are_those_of_the_full_spectrum(device, n_components):
 
 def test_a_device_allows_more_effort(monkeypatch):
     monkeypatch.setattr(_effort, "_unit_of_work", lambda: 0.01)
-    levels = [_effort.choose_effort("auto", 10**6, [64] * 3, 10, 300, on_device).name for on_device in (False, True)]
+    levels = [_effort.choose_effort("auto", 10**7, [64] * 3, 10, 100, on_device).name for on_device in (False, True)]
     assert levels == ["low", "high"]
 
 

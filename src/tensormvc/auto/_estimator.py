@@ -32,6 +32,7 @@ from ._map import place as place_on_map
 from ._members import Look, run_looks
 from ._number import cluster_number
 from ._on_dask import DaskSource, each_on_dask
+from ._on_device import placement_on
 from ._placement import Placement, confidence, strongest
 from ._report import report_on
 from ._samples import first_of_duplicates
@@ -208,10 +209,15 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
                 raise ValueError(f"device={self.device!r}: Dask views need device=None, the Dask workers place them")
             return chunked_views(views, self.view_sizes)
         # Rows stay where and as they are: only landmarks are brought into an order.
-        given = as_views(
-            views, view_sizes=self.view_sizes, canonical=False, unit=False, keep_on_disk=True, lenient=True
+        return as_views(
+            views,
+            view_sizes=self.view_sizes,
+            canonical=False,
+            unit=False,
+            device=self.device,
+            keep_on_disk=True,
+            lenient=True,
         )
-        return given.on_host()
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         start = time.perf_counter()
@@ -333,7 +339,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             return labels
         with limited_threads(self.n_jobs):
             samples, device = self.fitted_.samples_of(views, self.view_sizes)
-            placement = self.fitted_.placement.on(self._device_for(device))
+            placement = placement_on(self.fitted_.placement, self._device_for(device))
             return np.concatenate([work(placement, *placement.place(samples[rows])) for rows in samples.blocks()])
 
     @property

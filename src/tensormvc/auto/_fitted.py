@@ -182,7 +182,7 @@ class FittedClustering:
             keep_on_disk=True,
             lenient=True,
             categories={view.name: view.categories for view in self.views if view.categories},
-        ).on_host()
+        )
         refuse_sizes(taken.sizes.max(axis=0), taken.names, tiny=False)
         positions = self.positions_of(taken.names)
         missing = np.ones((taken.n_samples, len(self.views)), dtype=bool)

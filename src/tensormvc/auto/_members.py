@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..backend.linalg import one_hot
-from ..backend.threads import parallel_map
+from ..backend.threads import parallel_map, thread_count
 from ..rows import SampleRandom
 from ._consensus import cluster_embedding
 from ._evidence import Evidence
@@ -129,16 +130,24 @@ def run_looks(
     """
     tried: list[Look] = []
     start = time.perf_counter()
-    for done, evidence in enumerate(looks, start=1):
+    # As many looks at a time as keep all threads busy.
+    at_once = max(1, thread_count() // len(plan))
+    for first in range(0, len(looks), at_once):
         if tried and (now := time.perf_counter()) + (now - start) / len(tried) > deadline:
             break
-        graphs = {f"{fusion} graph": (evidence.graph(fusion), damped) for fusion, damped in plan}
-        if sample_graph is not None:
-            graphs["sample_graph"] = sample_graph, True
-        # One stream of random numbers per graph: threads take the graphs in any order.
-        jobs = [(name, *graph, SampleRandom(evidence.views, seed), evidence.device) for name, graph in graphs.items()]
-        tried.append(_scored(evidence, dict(parallel_map(partial(_clustering, n_clusters), jobs))))
-        progress(done, len(looks), evidence.name)
+        some = looks[first : first + at_once]
+        graphs = parallel_map(lambda evidence: [evidence.graph(fusion) for fusion, _ in plan], some)
+        jobs: list[_Job] = []
+        for evidence, own in zip(some, graphs, strict=True):
+            named = [(f"{fusion} graph", graph, damped) for (fusion, damped), graph in zip(plan, own, strict=True)]
+            if sample_graph is not None:
+                named.append(("sample_graph", sample_graph, True))
+            # One stream of random numbers per graph: threads take the graphs in any order.
+            jobs += [(*graph, SampleRandom(evidence.views, seed), evidence.device) for graph in named]
+        labelings = iter(parallel_map(partial(_clustering, n_clusters), jobs))
+        for evidence in some:
+            tried.append(_scored(evidence, dict(islice(labelings, len(jobs) // len(some)))))
+            progress(len(tried), len(looks), evidence.name)
     left_out = [evidence.name for evidence in looks[len(tried) :]]
     return sorted(_weighted(tried), key=lambda look: -look.weight), left_out
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..backend.arrays import is_tensor, on_host
 from ..views import Views
 from ..views._check import floating, row_sizes
 from ..views._collect import is_lazy
@@ -20,6 +21,7 @@ from ._scaling import lean
 _WIDE = 3
 # Samples, and values, that are read and placed at a time.
 _MOST_ROWS = 4096
+_ROWS_ON_DEVICE = 16384
 _BLOCK = 1 << 20
 
 
@@ -30,7 +32,7 @@ class Samples:
     Attributes
     ----------
     arrays : list of arrays (n, d_v)
-        Dense, or CSR if nearly all values are zero; single gaps are NaN.
+        Dense, on a device if the samples are, or CSR if nearly all values are zero; single gaps are NaN.
     missing : ndarray of bool of shape (n, m)
         Which samples lack which view.
     hashes : ndarray of int64 of shape (n, m)
@@ -42,19 +44,27 @@ class Samples:
     hashes: NDArray[np.int64]
 
     @staticmethod
-    def of(arrays: Sequence[Any], missing: NDArray[np.bool_], zeros_count: Any = None) -> Samples:
+    def of(
+        arrays: Sequence[Any],
+        missing: NDArray[np.bool_],
+        zeros_count: Any = None,
+        hashes: Any = None,
+        sizes: Any = None,
+    ) -> Samples:
         """Return samples whose empty rows, which are all zero in a view, count as missing.
 
         In a view of one or two features, zero is a value like any other, and so it is in a view of zeros alone, which
-        is one of constants. `zeros_count` says which views these are.
+        is one of constants. `zeros_count` says which views these are. Hashes and sizes of rows are computed if they
+        are not known.
         """
         views = [lean(array) for array in arrays]
-        sizes = np.column_stack([row_sizes(view) for view in views])
+        if sizes is None:
+            sizes = np.column_stack([row_sizes(view) for view in views])
         empty = (sizes == 0) & ~missing
         if zeros_count is None:
             zeros_count = [zeros_are_values(view.shape[1], own.max()) for view, own in zip(views, sizes.T, strict=True)]
         absent = missing | (empty & ~np.asarray(zeros_count))
-        hashes = np.column_stack([row_hashes(view) for view in views])
+        hashes = np.column_stack([row_hashes(view) for view in views]) if hashes is None else hashes.copy()
         hashes[absent] = MISSING_HASH
         return Samples(views, absent, hashes)
 
@@ -63,6 +73,12 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.missing)
+
+    def on_host(self) -> Samples:
+        """Return the same samples as NumPy or CSR arrays."""
+        if not any(map(is_tensor, self.arrays)):
+            return self
+        return Samples([lean(on_host(view)) for view in self.arrays], self.missing, self.hashes)
 
     @property
     def described(self) -> NDArray[np.intp]:
@@ -103,12 +119,16 @@ class SampleRows:
         Which rows are missing.
     zeros_count : list of bool
         In which views a row of zeros is a sample like any other.
+    hashes, sizes : ndarrays of shape (n, m), optional
+        Hashes of the rows, and their largest absolute values, where they are known.
     """
 
     arrays: list[Any]
     widths: list[int]
     missing: NDArray[np.bool_]
     zeros_count: list[bool]
+    hashes: NDArray[np.int64] | None = None
+    sizes: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.missing)
@@ -127,11 +147,13 @@ class SampleRows:
                 arrays.append(block)
             else:
                 arrays.append(array[rows])
-        return Samples.of(arrays, missing, self.zeros_count)
+        known = (None if rows_of is None else rows_of[rows] for rows_of in (self.hashes, self.sizes))
+        return Samples.of(arrays, missing, self.zeros_count, *known)
 
     def blocks(self) -> list[slice]:
         """Return blocks of consecutive rows that take little memory."""
-        step = max(1, min(_MOST_ROWS, _BLOCK // sum(self.widths)))
+        on_device = any(map(is_tensor, self.arrays))
+        step = _ROWS_ON_DEVICE if on_device else max(1, min(_MOST_ROWS, _BLOCK // sum(self.widths)))
         return [slice(start, min(start + step, len(self))) for start in range(0, len(self), step)]
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, eigh
 from sklearn.preprocessing import normalize
 
-from ..backend.arrays import is_sparse
+from ..backend.arrays import in_double, is_sparse, is_tensor, namespace, on_device
 from ..backend.threads import one_blas_thread, parallel_ranges
 
 # Views with at most this share of non-zero values are stored as sparse matrices, where zero means "absent".
@@ -127,25 +127,31 @@ RECIPES = {
 
 def _log_library(view: Any) -> Any:
     """Return log(1 + x / mean of the sample's x): a factor of a sample, such as its sequencing depth, is removed."""
-    return _on_values(np.log1p, normalize(view, norm="l1") * view.shape[1])
+    return _on_values(lambda xp, x: xp.log1p(x), _unit(view, norm="l1") * view.shape[1])
 
 
-def _log_ratio(view: Any) -> NDArray[np.float64]:
-    logs = np.log1p(view.toarray() if is_sparse(view) else view)
-    return np.asarray(logs - logs.mean(axis=1, keepdims=True))
+def _log_ratio(view: Any) -> Any:
+    dense = view.toarray() if is_sparse(view) else view
+    xp = namespace(dense)
+    logs = xp.log1p(dense)
+    return logs - xp.mean(logs, axis=1, keepdims=True)
 
 
-def _on_values(function: Callable[[Any], Any], view: Any) -> Any:
-    """Apply a function with f(0) = 0 to the values of a dense or sparse view."""
+def _log_term(xp: Any, x: Any) -> Any:
+    return xp.where(x > 0, 1 + xp.log(xp.maximum(x, xp.ones_like(x))), xp.zeros_like(x))
+
+
+def _on_values(function: Callable[[Any, Any], Any], view: Any) -> Any:
+    """Apply a function of a namespace and an array, with f(0) = 0, to the values of a dense or sparse view."""
     if not is_sparse(view):
-        return function(view)
-    return sp.csr_array((function(view.data), view.indices, view.indptr), shape=view.shape)
+        return function(namespace(view), view)
+    return sp.csr_array((function(np, view.data), view.indices, view.indptr), shape=view.shape)
 
 
 VALUES: dict[str, Callable[[Any], Any]] = {
     "": lambda view: view,
-    "root": lambda view: _on_values(np.sqrt, view),
-    "log-tf": lambda view: _on_values(lambda x: np.where(x > 0, 1 + np.log(np.maximum(x, 1)), 0), view),
+    "root": lambda view: _on_values(lambda xp, x: xp.sqrt(x), view),
+    "log-tf": lambda view: _on_values(_log_term, view),
     "log-library": _log_library,
     "log-ratio": _log_ratio,
 }
@@ -175,8 +181,14 @@ class Scaling:
     offset: NDArray[np.float64] | None
     size: float = 1.0
 
+    def on(self, device: Any) -> Scaling:
+        """Return the scaling of tensors on a device."""
+        arrays = self.factor, self.components, self.offset
+        factor, components, offset = (None if array is None else on_device(array, device) for array in arrays)
+        return Scaling(self.name, factor, components, offset, self.size)
+
     def apply(self, view: Any, *, one_by_one: bool = False) -> Any:
-        """Scale samples, (n, d), dense or sparse.
+        """Scale samples, (n, d), dense or sparse, or tensors with a scaling `on` their device.
 
         `one_by_one` takes longer, and gives a sample to the last bit what it gets alone.
         """
@@ -185,10 +197,10 @@ class Scaling:
         if self.factor is not None:
             scaled = _times(scaled, self.factor)
         if self.components is not None:
-            scaled = _projected(scaled, self.components) if one_by_one else np.asarray(scaled @ self.components)
+            scaled = _projected(scaled, self.components) if one_by_one else scaled @ self.components
         if self.offset is not None:
             scaled = (scaled.toarray() if is_sparse(scaled) else scaled) - self.offset
-        return (normalize(scaled) if recipe.unit else scaled) / self.size
+        return (_unit(scaled) if recipe.unit else scaled) / self.size
 
 
 def fit_scaling(view: Any, name: str) -> Scaling:
@@ -219,6 +231,14 @@ def fit_scaling(view: Any, name: str) -> Scaling:
     scaled = scaling.apply(view)
     size = float(np.sqrt(_mean_square(scaled)))
     return Scaling(name, factor, components, offset, size if size > 0 else 1.0)
+
+
+def _unit(view: Any, norm: str = "l2") -> Any:
+    """Return the samples divided by their length, or by the sum of their sizes for the norm "l1"; zeros stay zeros."""
+    if not is_tensor(view):
+        return normalize(view, norm=norm)
+    lengths = view.norm(p=int(norm[1]), dim=1, keepdim=True)
+    return view / lengths.where(lengths > 10 * np.finfo(np.float64).eps, 1.0)
 
 
 def _mean_square(view: Any) -> float:
@@ -318,7 +338,9 @@ def _dense_product(left: Any, right: Any) -> NDArray[np.float64]:
 
 
 def lean(view: Any) -> Any:
-    """Return a view in float64, as a sparse matrix if nearly all of its values are zero."""
+    """Return a view in float64, as a sparse matrix if nearly all of its values are zero; a tensor stays one."""
+    if is_tensor(view):
+        return in_double(view)
     if is_sparse(view):
         return sp.csr_array(view, dtype=np.float64)
     view = np.asarray(view, dtype=np.float64, order="C")  # sums along rows depend on the order in memory

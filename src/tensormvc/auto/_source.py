@@ -14,6 +14,7 @@ from ..backend.scratch import scratch_array
 from ..backend.threads import parallel_map, thread_count
 from ..views import Views
 from ._fitted import FittedClustering
+from ._on_device import placement_on
 from ._samples import Presence, SampleRows, Samples, zeros_are_values
 
 # Reports of progress while samples are placed.
@@ -63,21 +64,23 @@ class LocalSource:
         zeros_count = [zeros_are_values(*view) for view in zip(views.widths, self.largest.tolist(), strict=True)]
         absent = views.missing | ((views.sizes == 0) & ~np.array(zeros_count))
         self.presence, self.described = Presence.of(absent), ~absent.all(axis=1)
-        self.samples = SampleRows(list(views.arrays), views.widths, views.missing, zeros_count)
+        self.samples = SampleRows(
+            list(views.arrays), views.widths, views.missing, zeros_count, views.hashes, views.sizes
+        )
 
     def first(self, count: int) -> tuple[NDArray[np.intp], NDArray[np.uint64], Samples]:
         """Return the first samples with any value by their keys."""
         described = np.flatnonzero(self.described)
         keys = self.views.row_keys[described]
         rows = described[np.argsort(keys, kind="stable")[:count]]
-        return rows, self.views.row_keys[rows], self.samples[rows]
+        return rows, self.views.row_keys[rows], self.samples[rows].on_host()
 
     def results(self, fitted: FittedClustering, notify: Notify) -> tuple[FittedClustering, dict[str, Any]]:
         """Place all samples, block by block; return the renumbered clustering and what it states about them."""
         n, keys = len(self.samples), self.views.row_keys
         found: dict[str, Any] = {}
         links: list[sp.csr_array] = []
-        placement, reported, at_once = fitted.placement.on(self.device), 0, thread_count()
+        placement, reported, at_once = placement_on(fitted.placement, self.device), 0, thread_count()
         blocks = self.samples.blocks()
         for first in range(0, len(blocks), at_once):
             some = blocks[first : first + at_once]

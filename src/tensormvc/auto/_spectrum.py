@@ -17,7 +17,7 @@ _DENSE_UP_TO = 300
 _DENSE_FROM_SHARE = 0.1
 _TOLERANCE = 1e-6
 # Filtered subspace iteration: vectors beside those asked for, degree of the polynomial, and rounds at most.
-_SPARE = 12
+_SPARE = 32
 _SPARE_SHARE = 0.25
 _DEGREE = 12
 _MOST_ROUNDS = 40

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from ..backend.arrays import Array, is_sparse, is_tensor, namespace, on_host, placed
+from ..backend.arrays import Array, is_sparse, is_tensor, namespace, on_host
 from ..backend.linalg import smallest, sum_of_squares
 from ..backend.threads import device_lock, one_openmp_thread, parallel_ranges
 from ._distances import DEVICE_BLOCK_BYTES, DistanceBlocks, tie_margin
@@ -132,7 +132,7 @@ def find_neighbours(
 
     For dense samples, scikit-learn's compiled search finds the 2k + 1 nearest: enough to tell whether those tied with
     the k-th are neighbours, unless no sample is nearer. Then all distances are compared, as they are for sparse
-    samples, for which scikit-learn has no compiled search. Candidates that are PyTorch tensors are searched on their
+    samples, for which scikit-learn has no compiled search. Samples that are PyTorch tensors are compared on their
     device.
 
     Parameters
@@ -153,10 +153,8 @@ def find_neighbours(
     -------
     Neighbours
     """
-    on_device = shares is None and all(map(is_tensor, parts if others is None else others))
-    if on_device and others is not None:
-        parts = [placed(part, others[0]) for part in parts]
-    elif not on_device:
+    on_device = shares is None and all(map(is_tensor, parts))
+    if not on_device:
         parts, others = [on_host(part) for part in parts], others and [on_host(part) for part in others]
     candidates = parts if others is None else others
     n, n_candidates = parts[0].shape[0], candidates[0].shape[0]
@@ -171,6 +169,9 @@ def find_neighbours(
         squares, indices = (_device_search if on_device else _compiled_search)(samples, points, count)
         if exact and not on_device:
             squares = _pairwise(samples, points, indices)
+        # Row by row here: NumPy sorts all links by several keys in one thread at a time.
+        indices, squares = _by_rank(indices, squares, np.argsort(indices, axis=1))
+        indices, squares = _by_rank(indices, squares, np.argsort(squares, axis=1, kind="stable"))
         rows, indices, squares = links(undecided, squares, indices)
         # A longer list holds ties without a nearer neighbour, of which there may be more.
         longer = np.bincount(rows, minlength=n) > 2 * n_neighbors
@@ -182,9 +183,15 @@ def find_neighbours(
     elif len(undecided):
         found += _search_rows(DistanceBlocks([part[undecided] for part in parts], candidates, scale), undecided, links)
     rows, indices, squares = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
-    order = np.lexsort((indices, squares, rows))
+    if len(undecided):
+        order = np.lexsort((indices, squares, rows))
+        indices, squares = indices[order], squares[order]
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
-    return Neighbours(starts, indices[order], squares[order], n_candidates, scale)
+    return Neighbours(starts, indices, squares, n_candidates, scale)
+
+
+def _by_rank(indices: NDArray[Any], squares: NDArray[Any], order: NDArray[Any]) -> list[NDArray[Any]]:
+    return [np.take_along_axis(array, order, axis=1) for array in (indices, squares)]
 
 
 def _compiled_search(samples: Any, candidates: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
@@ -203,24 +210,40 @@ def _compiled_search(samples: Any, candidates: Any, count: int) -> tuple[NDArray
 
 def _device_search(samples: Array, candidates: Array, count: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return what `_compiled_search` returns, with squared distances as they are between two samples alone."""
-    n, d = samples.shape
-    squares, indices = np.empty((n, count)), np.empty((n, count), dtype=np.intp)
-    lengths, factors = sum_of_squares(candidates), -2 * candidates.T
-    step = max(1, DEVICE_BLOCK_BYTES // (8 * max(len(candidates), count * d)))
-    for lo in range(0, n, step):
+    squares, indices = np.empty((len(samples), count)), np.empty((len(samples), count), dtype=np.intp)
+    step = max(1, DEVICE_BLOCK_BYTES // (8 * len(candidates)))
+    for lo in range(0, len(samples), step):
         rows = slice(lo, lo + step)
         with device_lock:
-            distances = samples[rows] @ factors
-            distances += lengths
-            nearest = smallest(distances, count)[1]
-            terms = (candidates[nearest] - samples[rows, None]) ** 2
-            # Added by halves: a device adds along rows in an order that depends on how many there are.
-            while (width := terms.shape[2]) > 1:
-                half = width // 2
-                terms[:, :, :half] += terms[:, :, width - half :]
-                terms = terms[:, :, : width - half]
-            squares[rows], indices[rows] = on_host(terms[:, :, 0]), on_host(nearest)
+            squares[rows], indices[rows] = map(on_host, nearest_on_device(samples[rows], candidates, count))
     return squares, indices
+
+
+def nearest_on_device(samples: Array, candidates: Array, count: int) -> tuple[Array, Array]:
+    """Return squared distances of tensors to the nearest candidates, and their indices, both (n, count).
+
+    Candidates at distances that are equal in single precision may be missed for one another. The distances between two
+    samples do not depend on the others.
+    """
+    xp = namespace(samples)
+    ones = [xp.ones_like(array[:, :1]) for array in (samples, candidates)]
+    # All terms of the distances in one product.
+    left = xp.hstack([samples, sum_of_squares(samples)[:, None], ones[0]])
+    right = xp.hstack([-2 * candidates, ones[1], sum_of_squares(candidates)[:, None]])
+    # Rounded after the sums of double precision, because a device selects them in half the time.
+    nearest = smallest((left @ right.T).float(), count)[1]
+    squares = samples.new_empty(nearest.shape)
+    step = max(1, DEVICE_BLOCK_BYTES // (8 * count * samples.shape[1]))
+    for lo in range(0, len(samples), step):
+        rows = slice(lo, lo + step)
+        terms = (candidates[nearest[rows]] - samples[rows, None]) ** 2
+        # Added by halves: a device adds along rows in an order that depends on how many there are.
+        while (width := terms.shape[2]) > 1:
+            half = width // 2
+            terms[:, :, :half] += terms[:, :, width - half :]
+            terms = terms[:, :, : width - half]
+        squares[rows] = terms[:, :, 0]
+    return squares, nearest
 
 
 def _pairwise(samples: NDArray[Any], candidates: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:

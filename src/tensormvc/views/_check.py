@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..backend.arrays import is_sparse, namespace, on_host, placed
+from ..backend.arrays import is_sparse, is_tensor, namespace, on_host, placed
 from ..backend.threads import run_ranges
 from ._collect import is_dask, plain_matrix
 from ._order import MISSING_HASH, row_hashes
@@ -103,6 +103,8 @@ def row_sizes(view: Any) -> NDArray[np.float64]:
         sizes = abs(view)
         np.nan_to_num(sizes.data, copy=False)
         return np.asarray(sizes.max(axis=1).toarray(), dtype=np.float64).ravel()
+    if is_tensor(view):
+        return np.asarray(on_host(view.abs().nan_to_num_(0.0, math.inf).amax(dim=1)), dtype=np.float64)
     sizes = np.empty(len(view))
     step = max(1, _BLOCK // view.shape[1])
 

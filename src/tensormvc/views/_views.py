@@ -73,6 +73,8 @@ class Views:
         For each view, the categories of its categorical columns, which only a lenient `as_views` encodes.
     device : torch.device or None
         Where the views are as tensors, or were before `on_host`.
+    hashes : ndarray of int64 of shape (n_samples, n_views), or None
+        Of the rows, which only a lenient `as_views` keeps, unless they are on disk.
     sizes : ndarray of shape (n_samples, n_views)
         The largest absolute value of each row, which only a lenient `as_views` looks for; NaN count as zero.
     contents : tuple of arrays of int64 of shape (1,)
@@ -92,6 +94,7 @@ class Views:
     n_gaps: tuple[int, ...] = ()
     categories: tuple[Categories, ...] = ()
     device: Any = None
+    hashes: NDArray[np.int64] | None = None
     sizes: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     contents: tuple[NDArray[np.int64], ...] = ()
 
@@ -275,7 +278,8 @@ def as_views(
         Whether each sample is scaled to unit length in each view.
     device : str or torch.device, optional
         Where the views go, as PyTorch tensors; by default to the device of the first tensor among them, and to NumPy if
-        there is none. Sparse views become dense there.
+        there is none. Sparse views become dense there, unless `lenient`: then all views stay on the host if one of them
+        is sparse or on disk.
     keep_on_disk : bool, default=False
         Whether views on disk (`numpy.memmap`, or those that `load_views` leaves there) of more than 8 MB stay there.
         They are read in blocks, and a second time into temporary files if their rows are to be changed, by `canonical`
@@ -300,9 +304,12 @@ def as_views(
         device = torch_device(device)
     else:
         device = next((part.device for part in parts if is_tensor(part)), None)
-    lazy = _staying_on_disk(parts) if keep_on_disk and device is None else [False] * len(parts)
+    where = device
+    if lenient and any(is_sparse(part) or (keep_on_disk and is_lazy(part)) for part in parts):
+        where, parts = None, [on_host(part) if is_tensor(part) else part for part in parts]
+    lazy = _staying_on_disk(parts) if keep_on_disk and where is None else [False] * len(parts)
     checked = [
-        check_on_disk(part, name, gaps=lenient) if stays else check_view(part, name, device, gaps=lenient)
+        check_on_disk(part, name, gaps=lenient) if stays else check_view(part, name, where, gaps=lenient)
         for part, name, stays in zip(parts, names, lazy, strict=True)
     ]
     lengths = [view.values.shape[0] for view in checked]
@@ -339,6 +346,7 @@ def as_views(
         n_gaps=tuple(checked[v].n_gaps for v in view_order),
         categories=tuple(collected.categories[v] for v in view_order),
         device=device,
+        hashes=np.column_stack(hashes)[order][:, view_order] if lenient and not any(lazy) else None,
         sizes=sizes[order][:, view_order],
         contents=tuple(contents[v] for v in view_order),
     )
@@ -353,7 +361,7 @@ def _staying_on_disk(parts: list[Any]) -> list[bool]:
 
 def _sizes(checked: list[Checked]) -> NDArray[np.float64]:
     """Return the largest absolute value of each row, (n_samples, n_views)."""
-    sizes = [row_sizes(on_host(view.values)) if view.sizes is None else view.sizes for view in checked]
+    sizes = [row_sizes(view.values) if view.sizes is None else view.sizes for view in checked]
     return np.column_stack(sizes)
 
 
