@@ -91,8 +91,9 @@ class Samples:
 
     def as_views(self, views: Views, rows: NDArray[np.intp], keys: NDArray[np.uint64]) -> Views:
         """Return these samples, which are some rows of views, with their single gaps completed."""
+        arrays = complete_gaps(self.arrays, self.missing) if any(views.n_gaps) else self.arrays
         return Views(
-            arrays=tuple(lean(array) for array in complete_gaps(self.arrays, self.missing)),
+            arrays=tuple(map(lean, arrays)),
             order=rows,
             view_order=views.view_order,
             row_keys=keys,
