@@ -6,6 +6,7 @@ resident memory of the client (with the scheduler in it) and of the workers, sam
   python benchmarks/on_dask.py overhead            n = 200 000: seconds on the cluster over seconds in memory
   python benchmarks/on_dask.py growth              seconds of a round over n, with the slope; while the state is
                                                    spilled with --spill --memory 1GB --sizes 1000000 2000000
+  python benchmarks/on_dask.py front-door          n = 2 000 000 with 1 GB a worker, by `MultiViewClustering`
   python benchmarks/on_dask.py large               n = 2 000 000 with 1 GB a worker: the state is spilled to disk
 """
 
@@ -152,10 +153,23 @@ def large(n, rounds, memory):
     print(f"clusters of {sizes.tolist()}; ARI with the centres that made them: {tm.metrics.ari(truth, labels):.4f}")
 
 
+def front_door(n, memory):
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write_views(Path(folder), n)
+        with Peaks() as peaks, cluster(memory, keep_memory=False):
+            start = time.perf_counter()
+            fitted = tm.MultiViewClustering(N_CLUSTERS, random_state=0, verbose=1)
+            fitted.fit([dd.read_parquet(path) for path in paths])
+            labels = np.asarray(fitted.labels_)
+            seconds = time.perf_counter() - start
+    ari = tm.metrics.ari(np.arange(n) % N_CLUSTERS, labels)
+    print(f"n = {n:,}: {seconds:.0f} s, {len(fitted.landmarks_):,} landmarks; {peaks}; ARI {ari:.4f}")
+
+
 def main():
     warnings.simplefilter("ignore", ConvergenceWarning)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["overhead", "growth", "large"])
+    parser.add_argument("what", choices=["overhead", "growth", "large", "front-door"])
     parser.add_argument("-n", type=int)
     parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 200_000, 400_000])
     parser.add_argument("--rounds", type=int)
@@ -164,6 +178,8 @@ def main():
     args = parser.parse_args()
     if args.what == "overhead":
         overhead(args.n or 200_000, args.rounds or 51, args.memory or "4GB")
+    elif args.what == "front-door":
+        front_door(args.n or 2_000_000, args.memory or "1GB")
     elif args.what == "growth":
         growth(args.sizes, args.rounds or 6, args.memory or "4GB", keep_memory=not args.spill)
     else:

@@ -34,8 +34,11 @@ def assert_same(found, expected):
     assert len(found) == len(expected)
     for ours, (starts, indices, squares) in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours.starts, starts)
-        np.testing.assert_array_equal(ours.indices, indices)
-        np.testing.assert_array_equal(ours.squares, squares)
+        rows = np.repeat(np.arange(len(starts) - 1), np.diff(ours.starts))
+        mine, theirs = np.lexsort((ours.indices, rows)), np.lexsort((indices, rows))
+        np.testing.assert_array_equal(ours.indices[mine], np.asarray(indices, dtype=int)[theirs])
+        # Long lists of ties come from products of blocks, which round; ours are exact.
+        np.testing.assert_allclose(ours.squares[mine], np.asarray(squares)[theirs], rtol=1e-12, atol=1e-14)
 
 
 @given(st.integers(0, 10**6), st.booleans(), st.integers(1, 3))

@@ -221,6 +221,10 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         start = time.perf_counter()
+        if sample_graph is not None and isinstance(views, ChunkedViews):
+            raise ValueError(
+                "sample_graph needs views in memory or on disk, and these are Dask collections: leave it out"
+            )
         device = self._device_for(views.device)
         source: Source = DaskSource(views) if isinstance(views, ChunkedViews) else LocalSource(views, device)
         refuse_sizes(source.largest, views.names)

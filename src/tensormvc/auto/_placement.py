@@ -236,7 +236,7 @@ def reach_of(lists: Neighbours) -> NDArray[np.float64]:
     return np.asarray(np.where(np.diff(lists.starts) > 0, np.sqrt(lists.squares[last]), 0))
 
 
-def relative(reach: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+def relative(reach: NDArray[np.float64], mean: NDArray[Any]) -> NDArray[np.float64]:
     """Return the reach of samples relative to a mean; 1 if both are 0."""
     return np.asarray(np.divide(reach, mean, out=np.where(reach > 0, 2.0, 1.0), where=mean > 0))
 

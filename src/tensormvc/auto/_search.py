@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,8 @@ class _Find:
 
     def select(self, rows: slice, distances: NDArray[np.float32]) -> None:
         """Find candidates for some samples."""
+        if not self.indices.shape[1]:
+            return
         self.indices[rows] = _smallest(distances, self.indices.shape[1])
         if not self.complete:
             last = np.take_along_axis(distances, self.indices[rows], axis=1).max(axis=1)
@@ -128,20 +130,21 @@ def _candidates(
         right.append(np.column_stack([others, np.where(lacking, np.inf, squares)]).T.astype(np.float32, order="C"))
     used = [find for find, weight in zip(finds, weights, strict=True) if weight > 0]
     terms, errors = (sum((getattr(find, name) for find in used), np.zeros(n)) for name in ("terms", "errors"))
-    together = _Find.among(~missing.any(axis=1), count, 1.0, terms, errors)
+    lacking = np.asarray(missing.any(axis=1))
+    together = _Find.among(~lacking, count, 1.0, terms, errors)
 
     def work(start: int, stop: int) -> None:
         room, total = np.empty((2, _TILE, n_landmarks), dtype=np.float32)
         for lo in range(start, stop, _TILE):
             rows = slice(lo, min(lo + _TILE, stop))
             distances, joint = room[: rows.stop - lo], total[: rows.stop - lo]
-            joint[:] = np.where(missing.any(axis=1), np.inf, 0)
+            joint[:] = np.where(lacking, np.inf, 0)
             for find, own, other in zip(finds, left, right, strict=True):
                 np.matmul(own[rows], other, out=distances)
                 find.select(rows, distances)
                 if find in used:
                     joint += distances
-            if len(finds) > 1 and together.indices.size:
+            if len(finds) > 1:
                 together.select(rows, joint)
 
     parallel_ranges(work, n, _TILE)
@@ -176,69 +179,66 @@ def _chosen(
     samples: NDArray[np.float64], landmarks: NDArray[np.float64], find: _Find, able: NDArray[np.intp], count: int
 ) -> Neighbours:
     """Return the nearest of the candidates of each sample."""
-    found = find.indices
-    n, width = found.shape
+    n, width = find.indices.shape
     scale = float(max(row_squares(landmarks).max(), np.finfo(np.float64).tiny))
-    squares = _pairwise(samples, landmarks, found)
-    rows = np.repeat(np.arange(n), width)
-    order = np.lexsort((found.ravel(), squares.ravel(), rows))
-    starts = np.arange(n + 1) * width
-    every = Neighbours(starts, found.ravel()[order], squares.ravel()[order], len(landmarks), scale)
+    rows, indices = np.repeat(np.arange(n), width), find.indices.ravel()
+    every = _lists(rows, indices, _squares(samples, landmarks, rows, indices), n, len(landmarks), scale)
     lists = every.nearest(count)
-    kth = every.squares[starts[:-1] + count - 1]
+    kth = every.squares[every.starts[:-1] + count - 1]
     undecided = kth + 2 * tie_margin(kth, scale) >= find.bound
-    if len(able) > width:
+    if not find.complete:
         # A longer list holds ties without a nearer neighbour, of which there may be more.
         undecided |= np.diff(lists.starts) > 2 * count
     if not undecided.any():
         return lists
-    return _merged(lists, _searched([samples[undecided]], [landmarks], able, count), undecided)
+    more = _searched([samples[undecided]], [landmarks], able, count)
+    rows, others = _rows_of(lists), np.flatnonzero(undecided)[_rows_of(more)]
+    kept = ~undecided[rows]
+    rows, indices = np.concatenate([rows[kept], others]), np.concatenate([lists.indices[kept], more.indices])
+    squares = _squares(samples, landmarks, others, more.indices)
+    return _lists(rows, indices, np.concatenate([lists.squares[kept], squares]), n, len(landmarks), scale)
 
 
 def _searched(samples: list[Any], landmarks: list[Any], able: NDArray[np.intp], count: int) -> Neighbours:
-    """Return the nearest landmarks among some of them."""
+    """Return the nearest landmarks among some of them, by one search for all samples."""
     n, n_landmarks = samples[0].shape[0], landmarks[0].shape[0]
-    if not len(able) or not n:
-        return Neighbours(np.zeros(n + 1, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0), n_landmarks, 1.0)
-    others = landmarks if len(able) == n_landmarks else [part[able] for part in landmarks]
-    lengths, scale = sum(map(row_squares, samples)), sum(map(row_squares, others)).max()
-    # One by one where they are far out: what ties is judged by the longest sample of a search.
-    far = np.flatnonzero(lengths > _FAR_OUT * scale)
-    groups = [np.setdiff1d(np.arange(n), far), *far[:, None]]
-    found = Neighbours(np.zeros(n + 1, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0), n_landmarks, scale)
-    for rows in groups:
-        if len(rows):
-            lists = find_neighbours([part[rows] for part in samples], min(count, len(able)), others, exact=True)
-            found = _merged(found, replace(lists, indices=able[lists.indices]), np.isin(np.arange(n), rows))
-    return found
+    entries, scale = [(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0))], 1.0
+    if len(able):
+        others = landmarks if len(able) == n_landmarks else [part[able] for part in landmarks]
+        lengths, scale = sum(map(row_squares, samples)), float(sum(map(row_squares, others)).max())
+        # One by one where they are far out: what ties is judged by the longest sample of a search.
+        far = np.flatnonzero(lengths > _FAR_OUT * scale)
+        for group in [np.setdiff1d(np.arange(n), far), *far[:, None]]:
+            if len(group):
+                found = find_neighbours([part[group] for part in samples], min(count, len(able)), others, exact=True)
+                entries.append((group[_rows_of(found)], able[found.indices], found.squares))
+    rows, indices, squares = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+    return _lists(rows, indices, squares, n, n_landmarks, scale)
 
 
-def _merged(lists: Neighbours, more: Neighbours, where: NDArray[np.bool_]) -> Neighbours:
-    """Return the lists with some of them replaced."""
-    rows = [
-        np.repeat(np.arange(len(where)), np.diff(lists.starts)),
-        np.repeat(np.flatnonzero(where), np.diff(more.starts)),
-    ]
-    kept = ~where[rows[0]]
-    row = np.concatenate([rows[0][kept], rows[1]])
-    order = np.argsort(row, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(where)))])
-    indices = np.concatenate([lists.indices[kept], more.indices])[order]
-    squares = np.concatenate([lists.squares[kept], more.squares])[order]
-    return Neighbours(starts, indices, squares, lists.n_candidates, lists.scale)
+def _rows_of(lists: Neighbours) -> NDArray[np.intp]:
+    """Return the sample of each entry of the lists."""
+    return np.repeat(np.arange(len(lists.starts) - 1), np.diff(lists.starts))
 
 
-def _pairwise(samples: NDArray[Any], landmarks: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return the squared distances between samples and some landmarks each, (n, count)."""
-    squares = np.empty(indices.shape)
-    step = max(1, _PAIRS_AT_ONCE // max(1, indices.shape[1] * samples.shape[1]))
+def _lists(rows: Any, indices: Any, squares: Any, n: int, n_landmarks: int, scale: float) -> Neighbours:
+    """Return the neighbours of each sample, nearest first."""
+    order = np.lexsort((indices, squares, rows))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.intp)
+    return Neighbours(starts, indices[order], squares[order], n_landmarks, scale)
+
+
+def _squares(samples: NDArray[Any], landmarks: NDArray[Any], rows: Any, indices: Any) -> NDArray[np.float64]:
+    """Return the squared distances of pairs of samples and landmarks, each as if it were the only one."""
+    squares = np.empty(len(rows))
+    step = max(1, _PAIRS_AT_ONCE // samples.shape[1])
 
     def work(start: int, stop: int) -> None:
         for lo in range(start, stop, step):
-            rows = slice(lo, min(lo + step, stop))
-            differences = landmarks[indices[rows]]
-            differences -= samples[rows, None]
-            squares[rows] = np.einsum("ijk,ijk->ij", differences, differences)
+            some = slice(lo, min(lo + step, stop))
+            differences = landmarks[indices[some]]
+            differences -= samples[rows[some]]
+            squares[some] = np.einsum("ij,ij->i", differences, differences)
 
-    parallel_ranges(work, len(samples), step)
+    parallel_ranges(work, len(rows), step)
     return squares
