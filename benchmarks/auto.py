@@ -1,316 +1,340 @@
-"""Compare `MultiViewClustering` with fixed pipelines, and label-free criteria with accuracy.
+"""How good and how fast the front door is: beside simple pipelines, for its constants, for the number of clusters.
 
-On every data set with at most 10 000 samples it runs `MultiViewClustering`, the baselines of the benchmark, and the
-reference pipelines {unit length, z-scores} × {k-means, spectral clustering of SimG (concatenated views) and of SumG
-(sum of the views' graphs), TSVDMVC and ESTMC on both graphs}. Labels only measure the results, unless stated otherwise.
-All criteria of `select_model` are compared on one pool of estimators, and those that need only labels on everything.
-Each result is appended to a CSV file, from which the tables are printed; an existing file is resumed.
+    python benchmarks/auto.py sets seeds number tensors large --results docs/without_labels.jsonl
+    python benchmarks/auto.py --results docs/without_labels.jsonl --table      # what is there so far, as Markdown
+    python benchmarks/auto.py umap budgets                                     # times, as ratios in one run
+
+Samples are shuffled, the number of clusters is that of the classes, everything else is the default. Labels only measure
+results. Every result is one line of the results file, and a file that exists is continued. The benchmark files are
+found in the folder that TENSORMVC_SHARED names, else in ../shared; requirements.txt lists what else is needed.
 """
 
 import argparse
-import csv
+import itertools
+import json
+import os
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import spearmanr
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score, silhouette_score
+from sklearn.preprocessing import StandardScaler, normalize
 
 import tensormvc as tm
-from tensormvc import selection
-from tensormvc.auto import _members
-from tensormvc.auto._consensus import cluster_embedding, consensus_embedding
-from tensormvc.auto._evidence import gather_evidence
+from tensormvc.auto import _consensus, _members
+from tensormvc.auto._estimator import _consensus as consensus_of
+from tensormvc.auto._looks import gather_looks
+from tensormvc.auto._samples import Samples, first_of_duplicates
+from tensormvc.auto._spectrum import low_frequencies
+from tensormvc.backend.linalg import one_hot
 from tensormvc.bench._methods import BASELINES
-from tensormvc.penalties import ETR
-from tensormvc.rows import SampleRandom
 from tensormvc.views import as_views
 
 SETS = [
-    *["MSRCv1", "NGs", "BBCSport", "100leaves", "Handwritten", "Caltech101-20_recomputed", "CCV"],
-    *["ALOI-100_recomputed", "Hdigit"],
+    "MSRCv1",
+    "3Sources",
+    "Dermatology",
+    "ORL_4views",
+    "NGs",
+    "BBCSport",
+    "PIE_face_10",
+    "BBC4",
+    "WebKB",
+    "100leaves",
 ]
-FIXED = ["kmeans-l2", "kmeans-z", "spectral-sim", "spectral-sum", "spectral-gmc"]
-FROM_GRAPHS = selection._ON_GRAPHS
-CRITERIA = [*FROM_GRAPHS, "stability", "silhouette"]
+SETS += ["Handwritten", "LandUse-21", "BDGP", "Caltech101-20_recomputed", "Wikipedia", "Scene-15", "CCV"]
+SETS += ["ALOI-100_recomputed", "Hdigit"]
+OLD = ["MSRCv1", "NGs", "BBCSport", "100leaves", "Handwritten", "Caltech101-20_recomputed", "CCV"]
+OLD += ["ALOI-100_recomputed", "Hdigit"]
+LARGE = ["MNIST70k", "Fashion70k"]
+SIMPLE = {"k-means": "kmeans-l2", "spectral": "spectral-sim", "summed graphs": "spectral-sum"}
+MOST_FOR_TENSORS = 1100
 
 
-def z_scored(views):
-    return [StandardScaler().fit_transform(v.toarray() if hasattr(v, "toarray") else v) for v in views]
+def load(name):
+    folder = Path(os.environ.get("TENSORMVC_SHARED", Path(__file__).parents[2] / "shared")) / "data"
+    views, classes = tm.datasets.load_views(folder / f"{name}.mat")
+    views, classes, _ = tm.datasets.shuffle_samples(views, classes, random_state=0)
+    return list(views), np.unique(classes, return_inverse=True)[1]
 
 
-def reference_pipelines(most_tensor, most_anchors, device):
-    """Return the fourteen pipelines by name, each with the largest number of samples it is run on."""
-    common = {"random_state": 0, "device": device}
-    made = {}
-    for scaling, scale in {"unit": list, "z": z_scored}.items():
-        kmeans = BASELINES["kmeans-l2" if scaling == "unit" else "kmeans-z"].cluster
-        made[f"{scaling}, k-means"] = 10**9, kmeans, list
-        for graph, name in (("SimG", "sim"), ("SumG", "sum")):
-            made[f"{scaling}, spectral on {graph}"] = 10**9, BASELINES[f"spectral-{name}"].cluster, scale
-            tensor = tm.TSVDMVC(basis=f"gft-{name}", lam=0.5, **common)
-            anchors = tm.ESTMC(basis=f"gft-{name}", alpha=0.05, penalty=ETR(0.01), **common)
-            made[f"{scaling}, TSVDMVC on {graph}"] = most_tensor, fitted(tensor), scale
-            made[f"{scaling}, ESTMC on {graph}"] = most_anchors, fitted(anchors), scale
-    return made
+def fit(views, n_clusters, seed=0, **options):
+    return tm.MultiViewClustering(n_clusters, random_state=seed, **options).fit(views)
 
 
-def fitted(model):
-    return lambda views, c, seed: clone(model).set_params(n_clusters=c).fit_predict(views)
+def scores(classes, labels):
+    report = tm.metrics.clustering_report(classes, labels)
+    return {name: round(100 * report[name], 2) for name in ("ACC", "NMI", "ARI")}
 
 
-def pool(n_clusters, device):
-    """Return estimators among which every data set has good and bad ones."""
-    return {
-        f"ESTMC, gft-{graph}, alpha {alpha:g}": tm.ESTMC(
-            n_clusters, basis=f"gft-{graph}", alpha=alpha, random_state=0, device=device
-        )
-        for graph in ("sim", "sum")
-        for alpha in (0.01, 0.1, 0.5, 2.0, 10.0)
-    }
+def sets(results, names=SETS):
+    """The front door beside six simple pipelines."""
+    for name in names:
+        views, classes = load(name)
+        k = classes.max() + 1
+        if results.lack("set", name, "front door"):
+            start = time.perf_counter()
+            model = fit(views, k)
+            report = model.report_
+            certainty = report.certainty.split(":")[0]
+            results.add(seconds=round(time.perf_counter() - start, 1), n=len(classes), k=int(k), effort=report.effort)
+            results.keep(agreement=round(report.agreement, 3), certainty=certainty, **scores(classes, model.labels_))
+        if name in LARGE:
+            continue
+        dense = [np.asarray(view.toarray() if hasattr(view, "toarray") else view, dtype=float) for view in views]
+        scaled = {"unit length": [normalize(view) for view in dense]}
+        scaled["z-scores"] = [StandardScaler().fit_transform(view) for view in dense]
+        for (scaling, own), (pipeline, method) in itertools.product(scaled.items(), SIMPLE.items()):
+            if results.lack("set", name, f"{scaling}, {pipeline}"):
+                results.keep(**scores(classes, simple(pipeline, method, own, k)))
 
 
-def variants(model, views, n_clusters):
-    """Yield labels with one constant of `MultiViewClustering` changed at a time, from the members of one fit."""
-    members = model.report_.members
-    samples = SampleRandom(gather_evidence(views).first(len(model.landmarks_)).views, 0)
-    scores = np.array([member.score for member in members])
-    fewer, more = f", {n_clusters} frequencies", f", {int(_members.MORE_FREQUENCIES * n_clusters) + 1} frequencies"
-    chosen = {
-        "as it is": (_members.TEMPERATURE, ""),
-        "temperature 0.02": (0.02, ""),
-        "temperature 0.1": (0.1, ""),
-        "equal weights": (np.inf, ""),
-        "10 neighbours only": (_members.TEMPERATURE, "20 neighbours"),
-        "20 neighbours only": (_members.TEMPERATURE, "10 neighbours"),
-        "as many frequencies as clusters only": (_members.TEMPERATURE, more),
-        "a third more frequencies only": (_members.TEMPERATURE, fewer),
-    }
-    for variant, (temperature, left_out) in chosen.items():
-        kept = [i for i, member in enumerate(members) if not left_out or left_out not in member.name]
-        weights = np.exp((scores[kept] / scores[kept].max() - 1) / temperature)
-        embedding = consensus_embedding([members[i].labels for i in kept], weights, n_clusters)
-        labels = np.empty(views.n_samples, dtype=int)
-        labels[model.landmarks_] = cluster_embedding(embedding, n_clusters, samples)
-        yield variant, labels
+def simple(pipeline, method, views, k):
+    if pipeline == "k-means":
+        return KMeans(k, n_init=10, random_state=0).fit_predict(np.hstack(views))
+    return BASELINES[method].cluster(views, k, 0)
 
 
-class Store:
-    """Results in a CSV file, each appended as soon as it is computed."""
+def large(results):
+    """The two sets of 70 000 samples."""
+    sets(results, LARGE)
 
-    fields = ("dataset", "pipeline", "kind", "ACC", "NMI", "ARI", "seconds", *CRITERIA)
+
+def seeds(results):
+    """Five seeds: how similar are the labels? Two permutations: are they the same to the last sample?"""
+    for name in SETS[:-2]:
+        if results.lack("seeds", name, "front door"):
+            views, classes = load(name)
+            k = classes.max() + 1
+            labels = [fit(views, k, seed).labels_ for seed in range(5)]
+            orders = [np.random.default_rng(seed).permutation(len(classes)) for seed in range(2)]
+            same = [np.array_equal(fit([v[o] for v in views], k).labels_, labels[0][o]) for o in orders]
+            pairs = [adjusted_rand_score(one, other) for one, other in itertools.combinations(labels, 2)]
+            accuracy = [scores(classes, own)["ACC"] for own in labels]
+            results.keep(ARI=round(float(np.mean(pairs)), 4), same=all(same), accuracy=accuracy)
+
+
+def looks_at(views, most=1000):
+    taken = as_views(views, unit=False, lenient=True).on_host()
+    samples = Samples.of(taken.arrays, taken.missing)
+    return gather_looks(samples.completed(taken, samples.described[:most]))
+
+
+def number(results):
+    """The estimated number of clusters, beside others on the low frequencies of one graph."""
+    for name in SETS:
+        if results.lack("number", name, "front door"):
+            views, classes = load(name)
+            found = tm.estimate_n_clusters(views)
+            graph = looks_at(views)[0].graph("joint")
+            numbers, (values, vectors) = found.candidates, low_frequencies(graph, int(found.candidates[-1]) + 1)
+            labels = [_consensus.ward_labels(normalize(vectors[:, :k]), k) for k in numbers.tolist()]
+            width = [silhouette_score(vectors[:, :k], own) for k, own in zip(numbers, labels, strict=True)]
+            results.add(
+                silhouette=int(numbers[np.argmax(width)]),
+                eigengap=int(numbers[np.argmax(np.diff(values)[numbers - 1])]),
+                gap=gap_statistic(vectors, numbers, labels),
+                leiden=leiden(graph),
+            )
+            levels = [level.n_clusters for level in found.levels]
+            results.keep(k=int(classes.max() + 1), estimate=found.n_clusters, levels=levels)
+
+
+def gap_statistic(vectors, numbers, labels, n_references=5):
+    """The number chosen by Tibshirani, Walther and Hastie (2001), against uniform points in the range of the data."""
+    rng, gaps, deviations = np.random.default_rng(0), [], []
+    for k, own in zip(numbers.tolist(), labels, strict=True):
+        points = normalize(vectors[:, :k])
+        references = [rng.uniform(points.min(axis=0), points.max(axis=0), points.shape) for _ in range(n_references)]
+        logs = [np.log(dispersion(r, _consensus.ward_labels(r, k))) for r in references]
+        gaps.append(np.mean(logs) - np.log(max(dispersion(points, own), 1e-300)))
+        deviations.append(np.std(logs) * np.sqrt(1 + 1 / n_references))
+    enough = [i for i in range(len(gaps) - 1) if gaps[i] >= gaps[i + 1] - deviations[i + 1]]
+    return int(numbers[enough[0] if enough else np.argmax(gaps)])
+
+
+def dispersion(points, labels):
+    groups = one_hot(labels)
+    centres = (groups.T @ points) / np.bincount(labels)[:, None]
+    return float(np.square(points - groups @ centres).sum())
+
+
+def leiden(graph):
+    import igraph
+    import leidenalg
+
+    edges = graph.tocoo()
+    once = edges.coords[0] < edges.coords[1]
+    ends = np.column_stack([index[once] for index in edges.coords])
+    network = igraph.Graph(graph.shape[0], ends.tolist(), edge_attrs={"weight": edges.data[once].tolist()})
+    kind = leidenalg.RBConfigurationVertexPartition
+    return len(leidenalg.find_partition(network, kind, weights="weight", resolution_parameter=1.0, seed=0))
+
+
+def tensors(results):
+    """What tensor methods add to the consensus, as further members of the way of looking that counts most."""
+    for name in SETS:
+        views, classes = load(name)
+        if len(classes) > MOST_FOR_TENSORS or not results.lack("tensors", name, "front door"):
+            continue
+        k = int(classes.max() + 1)
+        model = fit(views, k)
+        looks, order = consensus_looks(views, k, model)
+        alone = consensus_of(looks, k, 0, first_of_duplicates(model.fitted_.hashes))[0].argmax(axis=1)
+        evidence, y = looks[0].evidence, classes[order]
+        made = {
+            f"ESTMC, alpha={alpha}": tm.ESTMC(k, "gft-sum", alpha=alpha, random_state=0) for alpha in (0.01, 0.1, 1)
+        }
+        made["TSVDMVC, lam=0.5"] = tm.TSVDMVC(k, "gft-sum", lam=0.5, random_state=0)
+        parts = [np.asarray(p.toarray() if hasattr(p, "toarray") else p) for p in evidence.parts]
+        found = {method: estimator.fit_predict(parts) for method, estimator in made.items()}
+        labelings = {member.name: member.labels for member in looks[0].members} | found
+        with_them = _members._weighted([_members._scored(evidence, labelings), *looks[1:]])
+        joint = consensus_of(with_them, k, 0, first_of_duplicates(model.fitted_.hashes))[0].argmax(axis=1)
+        weight = sum(m.weight for look in with_them for m in look.members if m.name in found)
+        results.add(alone=scores(y, alone)["ACC"], joint=scores(y, joint)["ACC"], weight=round(weight, 3))
+        results.keep(**{method: scores(y, labels)["ACC"] for method, labels in found.items()})
+
+
+def consensus_looks(views, k, model):
+    """Return the ways of looking with their members, as the fit has them, and the samples in their order."""
+    looks = looks_at(views, most=10**9)
+    plan = [
+        _members.MemberPlan("sum", True),
+        _members.MemberPlan("joint", True),
+        _members.MemberPlan("agreement", False),
+    ]
+    return _members.run_looks(looks, plan, k, None, 0, np.inf, lambda *_: None)[0], model.landmarks_
+
+
+def umap(results):
+    """Seconds of the front door, with the number of clusters given and not, as shares of UMAP and k-means."""
+    from umap import UMAP
+
+    for name, repeats in (("Handwritten", 3), ("MNIST70k", 1)):
+        views, classes = load(name)
+        k = int(classes.max() + 1)
+        joined = np.hstack([normalize(np.asarray(view, dtype=float)) for view in views])
+        ways = {
+            "UMAP + k-means": lambda x=joined, k=k: KMeans(k, n_init=10).fit_predict(
+                UMAP(n_components=10).fit_transform(x)
+            ),
+            "front door": lambda v=views, k=k: fit(v, k).labels_,
+            "front door, auto": lambda v=views: fit(v, "auto").labels_,
+        }
+        seconds = {way: [] for way in ways}
+        for _ in range(repeats + 1):  # the first call compiles
+            for way, cluster in ways.items():
+                start = time.perf_counter()
+                labels = cluster()
+                seconds[way].append(time.perf_counter() - start)
+                print(f"{name}: {way} {seconds[way][-1]:.2f} s, ACC {scores(classes, labels)['ACC']}", flush=True)
+        medians = {way: float(np.median(own[1:])) for way, own in seconds.items()}
+        for way, median in medians.items():
+            print(f"{name}: {way}: {median:.2f} s, {median / medians['UMAP + k-means']:.2f} of UMAP + k-means")
+
+
+def budgets(results):
+    """Whether time budgets hold on MNIST70k."""
+    views, classes = load("MNIST70k")
+    for budget in (15, 60, 300):
+        start = time.perf_counter()
+        model = fit(views, 10, time_budget=budget)
+        seconds, accuracy = time.perf_counter() - start, scores(classes, model.labels_)["ACC"]
+        effort = f"effort {model.report_.effort}, {len(model.landmarks_)} landmarks"
+        print(f"{budget} s: {seconds:.1f} s, {effort}, ACC {accuracy}", flush=True)
+
+
+class Results:
+    """Lines of a file, each a result of a study; what is there is not computed again."""
 
     def __init__(self, path):
         self.path = path
-        self.rows = list(csv.DictReader(path.open())) if path.exists() else []
-        self.done = {(row["dataset"], row["pipeline"]) for row in self.rows}
+        self.lines = [json.loads(line) for line in path.read_text().splitlines()] if path and path.exists() else []
+        self.known = {(line["study"], line["set"], line["pipeline"]) for line in self.lines}
 
-    def add(self, **row):
-        new = not self.path.exists()
-        with self.path.open("a", newline="") as file:
-            writer = csv.DictWriter(file, self.fields)
-            if new:
-                writer.writeheader()
-            writer.writerow(row)
-        self.rows.append({key: str(value) for key, value in row.items()})
-        self.done.add((row["dataset"], row["pipeline"]))
-        print(row["dataset"], row["pipeline"], f"{row['ACC']:.2f}", f"{row['seconds']:.1f} s", flush=True)
+    def lack(self, study, name, pipeline):
+        self.line = {"study": study, "set": name, "pipeline": pipeline}
+        return (study, name, pipeline) not in self.known
 
+    def add(self, **values):
+        self.line |= values
 
-class Judge:
-    """Scores clusterings of one data set with all criteria; their graphs are built once."""
+    def keep(self, **values):
+        self.line |= values
+        self.lines.append(self.line)
+        print(self.line, flush=True)
+        if self.path:
+            with self.path.open("a") as file:
+                file.write(json.dumps(self.line) + "\n")
 
-    def __init__(self, views, y):
-        self.views, self.y, self.evidence = as_views(views, unit=False), y, None
-
-    def measure(self, store, dataset, pipeline, kind, labels, seconds, **others):
-        if self.evidence is None:
-            self.evidence = gather_evidence(self.views)
-        metrics = tm.metrics.clustering_report(self.y, labels)
-        values = {name: round(100 * metrics[name], 3) for name in ("ACC", "NMI", "ARI")}
-        scores = dict.fromkeys(CRITERIA, "")
-        working = self.views.to_working_order(labels)
-        scores |= {name: round(self.evidence.score(working, *measure), 6) for name, measure in FROM_GRAPHS.items()}
-        scores |= {name: round(score, 6) for name, score in others.items()}
-        store.add(dataset=dataset, pipeline=pipeline, kind=kind, seconds=round(seconds, 2), **values, **scores)
+    def of(self, study):
+        chosen = [line for line in self.lines if line["study"] == study]
+        return {name: {line["pipeline"]: line for line in chosen if line["set"] == name} for name in [*SETS, *LARGE]}
 
 
-def run(store, name, folder, args):
-    views, y = tm.datasets.load_views(folder / f"{name}.mat")
-    views, y, _ = tm.datasets.shuffle_samples(views, y, random_state=0)
-    c, n = len(np.unique(y)), len(y)
-    judge = Judge(views, y)
-    if (name, "MultiViewClustering") not in store.done:
-        start = time.perf_counter()
-        model = tm.MultiViewClustering(c, time_budget=1200, random_state=0).fit(views)
-        seconds = time.perf_counter() - start
-        for member in model.report_.members:
-            labels = np.empty(n, dtype=int)
-            labels[model.landmarks_] = member.labels
-            judge.measure(store, name, f"member: {member.name}", "member", labels, 0.0)
-        judge.measure(store, name, "MultiViewClustering", "auto", model.labels_, seconds)
-        for variant, labels in variants(model, judge.views, c):
-            judge.measure(store, name, f"variant: {variant}", "variant", labels, 0.0)
-    pipelines = {f"baseline: {key}": (10**9, BASELINES[key].cluster, list) for key in FIXED}
-    pipelines |= reference_pipelines(args.most_tensor, args.most_anchors, args.device)
-    for pipeline, (most, cluster, scale) in pipelines.items():
-        if (name, pipeline) in store.done or n > most:
-            continue
-        start = time.perf_counter()
-        labels = cluster(scale(views), c, 0)
-        kind = "baseline" if pipeline.startswith("baseline") else "reference"
-        judge.measure(store, name, pipeline, kind, labels, time.perf_counter() - start)
-    models = {key: model for key, model in pool(c, args.device).items() if (name, key) not in store.done}
-    if models and n <= args.most_anchors:
-        for model in models.values():
-            model.fit(views)
-        scores = {
-            criterion: tm.select_model(models, views, criterion=criterion, random_state=0).scores
-            for criterion in ("stability", "silhouette")
-        }
-        for i, (key, model) in enumerate(models.items()):
-            others = {criterion: values[i] for criterion, values in scores.items()}
-            judge.measure(store, name, key, "pool", model.labels_, 0.0, **others)
-    if (name, "number of clusters") not in store.done:
-        start = time.perf_counter()
-        found = tm.estimate_n_clusters(views)
-        blank = dict.fromkeys(CRITERIA, "")
-        store.add(
-            dataset=name,
-            pipeline="number of clusters",
-            kind=f"true {c}",
-            ACC=found.n_clusters,
-            NMI="",
-            ARI="",
-            seconds=round(time.perf_counter() - start, 2),
-            **blank,
-        )
-
-
-def tables(store):
-    names = [name for name in SETS if (name, "MultiViewClustering") in store.done]
-    of = {(row["dataset"], row["pipeline"]): row for row in store.rows}
-    accuracy = {key: float(row["ACC"]) for key, row in of.items()}
-    print("\n| data | MultiViewClustering | best reference, by its labels | which | best fixed baseline |")
-    print("|---|---|---|---|---|")
-    fixed = {
-        key: np.mean([accuracy[name, f"baseline: {key}"] for name in names])
-        for key in FIXED
-        if all((name, f"baseline: {key}") in accuracy for name in names)
-    }
-    best_fixed = max(fixed, key=fixed.get)
-    ours, oracle, simple = [], [], []
-    for name in names:
-        references = {
-            row["pipeline"]: float(row["ACC"])
-            for key, row in of.items()
-            if key[0] == name and row["kind"] == "reference"
-        }
-        best = max(references, key=references.get)
-        ours.append(accuracy[name, "MultiViewClustering"])
-        oracle.append(references[best])
-        simple.append(accuracy[name, f"baseline: {best_fixed}"])
+def table(results):
+    """Print what is there as Markdown."""
+    found = {name: lines for name, lines in results.of("set").items() if "front door" in lines}
+    simple_ones = [f"{scaling}, {pipeline}" for scaling in ("unit length", "z-scores") for pipeline in SIMPLE]
+    print("| data | ACC | NMI | ARI | agreement | certainty | " + " | ".join(simple_ones) + " |")
+    print("|---|---|---|---|---|---|" + "---|" * len(simple_ones))
+    for name, lines in found.items():
+        own = lines["front door"]
+        cells = [f"{own[key]:.1f}" for key in ("ACC", "NMI", "ARI")] + [f"{own['agreement']:.2f}", own["certainty"]]
+        cells += [f"{lines[one]['ACC']:.1f}" if one in lines else "" for one in simple_ones]
+        print(f"| {name} | " + " | ".join(cells) + " |")
+    for title, names in (("mean", [n for n in found if n in SETS]), ("mean of the nine old ones", OLD)):
+        rows = [found[name] for name in names if name in found]
+        means = [np.mean([row["front door"][key] for row in rows]) for key in ("ACC", "NMI", "ARI")]
+        others = [np.mean([row[one]["ACC"] for row in rows if one in row]) for one in simple_ones]
+        print(f"| **{title}, {len(rows)} sets** | " + " | ".join(f"{x:.1f}" for x in means) + " | | | ", end="")
+        print(" | ".join(f"{x:.1f}" for x in others) + " |")
+    numbers = [(name, lines["front door"]) for name, lines in results.of("number").items() if lines]
+    if numbers:
+        ways = ["estimate", "silhouette", "eigengap", "gap", "leiden"]
         print(
-            f"| {name} | {ours[-1]:.1f} | {oracle[-1]:.1f} | {best} ({len(references)} of 14 run) | {simple[-1]:.1f} |"
+            "\n| data | classes | estimate | three levels | "
+            + " | ".join(ways[1:])
+            + " |\n|---|---|---|---|---|---|---|---|"
         )
-    means = [f"**{np.mean(values):.1f}**" for values in (ours, oracle, simple)]
-    print(f"| **mean** | {means[0]} | {means[1]} | | {means[2]} ({best_fixed}) |")
-    leave_one_out(store, names)
-    print("\nMembers and references:")
-    judge_criteria(store, names, ("member", "reference"), FROM_GRAPHS)
-    print("\nPool of estimators:")
-    judge_criteria(store, names, ("pool",), CRITERIA)
-    print("\n| data | classes | number found |\n|---|---|---|")
-    for name in names:
-        if (row := of.get((name, "number of clusters"))) is not None:
-            print(f"| {name} | {row['kind'].split()[1]} | {row['ACC']} |")
+        for name, line in numbers:
+            levels = ", ".join(map(str, line["levels"]))
+            print(
+                f"| {name} | {line['k']} | {line['estimate']} | {levels} | "
+                + " | ".join(str(line[w]) for w in ways[1:])
+                + " |"
+            )
+        right = {way: sum(near(line["k"], line[way]) for _, line in numbers) for way in ways}
+        three = sum(any(near(line["k"], level) for level in line["levels"]) for _, line in numbers)
+        print(f"right within 1 or a tenth, of {len(numbers)}: {right}; among three levels: {three}")
+    for study in ("seeds", "tensors"):
+        for name, lines in results.of(study).items():
+            for line in lines.values():
+                print(
+                    study, name, {key: value for key, value in line.items() if key not in ("study", "set", "pipeline")}
+                )
 
 
-def leave_one_out(store, names):
-    """Print what each constant is worth, and the accuracy if constants are chosen on the other data sets."""
-    rows = {(row["dataset"], row["pipeline"]): float(row["ACC"]) for row in store.rows if row["kind"] == "variant"}
-    found = list(dict.fromkeys(pipeline for _, pipeline in rows))
-    if not found or any((name, variant) not in rows for name in names for variant in found):
-        return
-    accuracy = np.array([[rows[name, variant] for name in names] for variant in found])
-    print("\n| constants | mean ACC |\n|---|---|")
-    for variant, values in zip(found, accuracy, strict=True):
-        print(f"| {variant.removeprefix('variant: ')} | {values.mean():.2f} |")
-    others = accuracy.sum(axis=1, keepdims=True) - accuracy
-    held_out = [accuracy[np.argmax(others[:, i]), i] for i in range(len(names))]
-    print(f"| the best on the other {len(names) - 1} data sets, for each | {np.mean(held_out):.2f} |")
-
-
-def judge_criteria(store, names, kinds, criteria):
-    """Print how well each criterion ranks clusterings, and how much worse its choice is than the best."""
-    print("\n| criterion | data sets | rank correlation with ACC, mean | ACC of its choice | regret | worst regret |")
-    print("|---|---|---|---|---|---|")
-    for criterion in criteria:
-        correlations, chosen, regrets = [], [], []
-        for name in names:
-            rows = [row for row in store.rows if row["dataset"] == name and row["kind"] in kinds]
-            if not rows:
-                continue
-            acc = np.array([float(row["ACC"]) for row in rows])
-            score = np.array([float(row[criterion]) for row in rows])
-            correlations.append(spearmanr(score, acc)[0])
-            chosen.append(acc[np.argmax(score)])
-            regrets.append(acc.max() - chosen[-1])
-        if chosen:
-            means = f"{np.nanmean(correlations):.2f} | {np.mean(chosen):.1f} | {np.mean(regrets):.1f}"
-            print(f"| {criterion} | {len(chosen)} | {means} | {np.max(regrets):.1f} |")
-
-
-def budgets(folder):
-    """Print time and accuracy on 70 000 samples for several time budgets."""
-    views, y = tm.datasets.load_views(folder / "MNIST70k.mat")
-    views = [np.asarray(view, dtype=np.float64) for view in views]
-    print("| time budget, s | seconds | landmarks | clusterings combined | ACC |\n|---|---|---|---|---|")
-    for budget in (15, 30, 60, 300):
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="time_budget", category=RuntimeWarning)
-            start = time.perf_counter()
-            model = tm.MultiViewClustering(10, time_budget=budget, random_state=0).fit(views)
-        accuracy = 100 * tm.metrics.clustering_accuracy(y, model.labels_)
-        report = model.report_
-        seconds = time.perf_counter() - start
-        print(
-            f"| {budget} | {seconds:.1f} | {report.n_landmarks} | {len(report.members)} | {accuracy:.1f} |", flush=True
-        )
+def near(k, estimate):
+    return abs(k - estimate) <= max(1, 0.1 * k)
 
 
 def main():
+    studies = {study.__name__: study for study in (sets, large, seeds, number, tensors, umap, budgets)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="folder of the data sets")
-    parser.add_argument(
-        "--output", type=Path, default=Path("auto.csv"), help="CSV file of the results; an existing one is resumed"
-    )
-    parser.add_argument("--datasets", nargs="*", default=SETS)
-    parser.add_argument(
-        "--most-tensor", type=int, default=2500, help="largest data set for the references with TSVDMVC"
-    )
-    parser.add_argument(
-        "--most-anchors", type=int, default=10_000, help="largest data set for the references with ESTMC"
-    )
-    parser.add_argument("--device", help="PyTorch device for TSVDMVC and ESTMC, such as cuda")
-    parser.add_argument("--budgets", action="store_true", help="print only the table of time budgets on MNIST70k")
-    parser.add_argument(
-        "--tables", action="store_true", help="print the tables of an existing file, and compute nothing"
-    )
+    parser.add_argument("studies", nargs="*", choices=[*studies, []], help="what to run")
+    parser.add_argument("--results", type=Path, help="file that results are added to")
+    parser.add_argument("--table", action="store_true", help="print what is there")
     args = parser.parse_args()
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    warnings.filterwarnings("ignore", message="Graph is not fully connected")
-    if args.budgets:
-        budgets(args.folder)
-        return
-    store = Store(args.output)
-    if not args.tables:
-        for name in args.datasets:
-            run(store, name, args.folder, args)
-    tables(store)
+    results = Results(args.results)
+    warnings.simplefilter("ignore")
+    for study in args.studies:
+        studies[study](results)
+    if args.table:
+        table(results)
 
 
 if __name__ == "__main__":

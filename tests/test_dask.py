@@ -59,6 +59,8 @@ def test_labels_are_those_in_memory(client, many, n_chunks):
     assert isinstance(fitted.labels_, da.Array)
     assert fitted.labels_.chunks[0] == da.from_array(views[0], chunks=(size, -1)).chunks[0]
     np.testing.assert_array_equal(fitted.labels_.compute(), expected.labels_[order])
+    with pytest.raises(ValueError, match="labels stay on the cluster: fit it to samples in memory or on disk"):
+        fitted.predict(views)
     # Rounding of sums over other blocks, in the search for anchors alone.
     np.testing.assert_allclose(fitted.embedding_.compute(), expected.embedding_[order], atol=1e-9)
     assert [record.residuals for record in fitted.history_] == [

@@ -724,16 +724,19 @@ def test_damaged_files_with_right_digests(n_files, tmp_path, model_file):
     for number in range(n_files):
         damaged = DAMAGES[number % len(DAMAGES)](content, rng)
         path.write_bytes(damaged + hashlib.sha256(damaged).hexdigest().encode())
-        tracemalloc.start()
-        try:
-            assert_same(tm.load(path), model)
-        except ValueError as error:
-            assert str(error).startswith(f"{path}: ")  # noqa: PT017
-            refused += 1
-        finally:
-            _, peak = tracemalloc.get_traced_memory()
-            tracemalloc.stop()
-        assert peak < most
+        peaks = []
+        # Twice where needed: now and then a table of the interpreter itself grows, such as that of interned strings.
+        while len(peaks) < 2 and min(peaks, default=most) >= most:
+            tracemalloc.start()
+            try:
+                assert_same(tm.load(path), model)
+            except ValueError as error:
+                assert str(error).startswith(f"{path}: ")  # noqa: PT017
+                refused += not peaks
+            finally:
+                peaks.append(tracemalloc.get_traced_memory()[1])
+                tracemalloc.stop()
+        assert min(peaks) < most
     assert refused > 0.9 * n_files
 
 

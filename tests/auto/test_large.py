@@ -99,7 +99,7 @@ thread.start()
 model.fit(views).predict(views)
 done.append(True)
 thread.join()
-assert len(model.landmarks_) == 1000
+assert len(model.landmarks_) == 2000
 print(peak[0] - before)
 """
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import tensormvc as tm
-from tensormvc.auto import _estimator
 
 from ..conftest import CLUSTER_LEFTOVERS, local_cluster
-from .data import blobs, quiet_fit, with_gaps
+from .data import blobs, limit_landmarks, quiet_fit, with_gaps
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed (extra 'dask')")
 import dask.array as da  # noqa: E402
@@ -26,8 +25,7 @@ def client():
 
 @pytest.fixture
 def few_landmarks(monkeypatch):
-    monkeypatch.setattr(_estimator, "_MOST_LANDMARKS", 200)
-    monkeypatch.setattr(_estimator, "_LEAST_LANDMARKS", 200)
+    limit_landmarks(monkeypatch, 200)
 
 
 def in_chunks(views, *rows):
@@ -61,8 +59,7 @@ def test_results_are_those_in_memory(client, few_landmarks):
 
 def test_many_samples(client, monkeypatch):
     """Few features and landmarks: it is the number of rows that counts."""
-    monkeypatch.setattr(_estimator, "_MOST_LANDMARKS", 500)
-    monkeypatch.setattr(_estimator, "_LEAST_LANDMARKS", 500)
+    limit_landmarks(monkeypatch, 500)
     views = tm.datasets.make_multiview(100_000, n_clusters=3, n_features=(5, 4), random_state=0)[0]
     expected = quiet_fit(views, 3, normalisation="unit")
     fitted = quiet_fit(in_chunks(views, 30_000, 45_000), 3, normalisation="unit")

@@ -13,7 +13,6 @@ from tensormvc.auto import suggest_scaling
 from tensormvc.auto._looks import gather_looks
 from tensormvc.auto._scaling import RECIPES, fit_scaling, lean, refuse_sizes, suitable_scalings, usual_scaling
 from tensormvc.views import as_views
-from tensormvc.views._check import row_sizes
 
 from .data import fit
 
@@ -176,12 +175,16 @@ def test_views_with_few_values_are_kept_sparse():
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_values_that_have_no_squares_are_refused(form):
+    def refuse(tiny=True, **rows):
+        views = as_views({name: form([row, row]) for name, row in rows.items()}, unit=False, lenient=True)
+        refuse_sizes(views.sizes.max(axis=0), views.names, tiny=tiny)
+
     with pytest.raises(ValueError, match=r"^b has values of size 1e\+300: multiply it"):
-        refuse_sizes([1, row_sizes(form([[0, -1e300]]))[0]], ["a", "b"])
+        refuse(a=[1, 1], b=[0, -1e300])
     with pytest.raises(ValueError, match=r"^a has values of size 1e-300: multiply it"):
-        refuse_sizes(row_sizes(form([[0, -1e-300]])), ["a"])
-    refuse_sizes(row_sizes(form([[0, -1e-300]])), ["a"], tiny=False)
-    refuse_sizes(row_sizes(form([[1, -1e-300], [0, 0], [np.nan, 1]])), ["a", "b", "c"])
+        refuse(a=[0, -1e-300])
+    refuse(a=[0, -1e-300], tiny=False)
+    refuse(a=[1, -1e-300], b=[0.0, 0], c=[np.nan, 1])
 
 
 @pytest.mark.parametrize("name", RECIPES)

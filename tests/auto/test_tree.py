@@ -4,11 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tensormvc.auto._consensus import merged
-from tensormvc.auto._tree import _merge, _numbered
+from tensormvc.auto._tree import _merge, _numbered, _separation, _stability, _widest_cut
 
 from .data import acc, blobs, fit, limit_landmarks, quiet_fit, with_gaps
 
@@ -93,7 +94,61 @@ def test_clear_clusters_split_stably():
     frame = model.tree_.to_frame()
     stability = dict(zip(frame["n_clusters"], frame["stability"], strict=True))
     assert min(stability[2], stability[4]) > 0.9
-    assert max(stability[k] for k in range(5, model.tree_.most + 1)) < 0.9
+    assert max(stability[k] for k in range(5, model.tree_.most + 1)) < 0.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("k", [3, 6])
+def test_planted_splits_are_stable_and_others_are_not(seed, k):
+    """Three groups of two clusters, whichever level is the final one; in any order of the samples."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(6), 50)
+    views = []
+    for _ in range(2):
+        axes = np.linalg.qr(rng.normal(size=(8, 8)))[0]
+        centres = 15 * axes[:3].repeat(2, axis=0) + 5 * np.tile(axes[3:5], (3, 1))
+        views.append(centres[y] + rng.normal(size=(300, 8)))
+    tree = fit(views, k).tree_
+    by_level = tree.stability[::-1]
+    assert by_level[:5].min() > 0.8
+    assert by_level[5:].max() < 0.5
+    order = rng.permutation(300)
+    np.testing.assert_array_equal(fit([view[order] for view in views], k).tree_.stability, tree.stability)
+
+
+@pytest.mark.parametrize("dimension", [2, 5, 30])
+def test_hardly_any_split_of_a_single_blob_is_stable(dimension):
+    """The views are the same blob with a little noise; sides of 25 samples in a plane have a gap by chance at times."""
+    blob = np.random.default_rng(0).normal(size=(300, dimension))
+    views = [blob + 0.1 * np.random.default_rng(v).normal(size=blob.shape) for v in (1, 2)]
+    tree = quiet_fit(views, 2, normalisation="none").tree_
+    assert np.quantile(tree.stability, 0.9) < 0.5
+    assert np.median(tree.stability) < 0.25
+
+
+@given(st.integers(2, 12), st.integers(0, 2**16))
+def test_the_widest_cut_is_that_of_the_best_threshold(n, seed):
+    rng = np.random.default_rng(seed)
+    weights = np.triu(rng.integers(0, 3, size=(n, n)), 1)
+    position = rng.permutation(n).astype(float)
+    cuts = [
+        sum(weights[i, j] for i in range(n) for j in range(n) if min(position[[i, j]]) <= t < max(position[[i, j]]))
+        for t in range(n)
+    ]
+    assert _widest_cut(sp.csr_array(weights + weights.T), position) == max(cuts)
+
+
+def test_separation_of_simple_graphs():
+    path = sp.csr_array(np.eye(10, k=1) + np.eye(10, k=-1))
+    assert _separation(path, 5) == 0  # one link across, and one at any place inside
+    pairs = np.kron(np.eye(2), np.ones((6, 6)) - np.eye(6))
+    assert _separation(sp.csr_array(pairs), 6) == 1
+    pairs[5, 6] = pairs[6, 5] = 1
+    # Nine links run between the halves of six samples that are all linked.
+    assert _separation(sp.csr_array(pairs), 6) == pytest.approx(1 - 1 / 9, rel=1e-12)
+    assert _separation(sp.csr_array(pairs), 1) == 0  # a single sample has no inside
+    together = _stability([sp.csr_array(pairs)], np.repeat([0, 1, 2], [6, 3, 3]), np.array([[1, 2], [0, 3]]), 3)
+    np.testing.assert_allclose(together, [0, 1 - 1 / 9], rtol=1e-12)
 
 
 def test_duplicates_are_never_split():

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 
 import tensormvc as tm
-from tensormvc.bench._cells import cells, first_jobs, later_jobs
+from tensormvc.bench._cells import all_jobs, cells
 from tensormvc.bench._data import Facts
 from tensormvc.bench._plan import parse_plan
 from tensormvc.bench._store import METRICS, Outcome, Store, StoredPlan
@@ -61,9 +61,7 @@ def fill(path, text, accuracy, name="made", facts=FACTS):
     with Store(path) as store:
         known = {data.name: asdict(facts[data.name]) for data in plan.datasets}
         store.save_plan(StoredPlan(plan.name, plan.text, plan.seed, known, "tensormvc bench run made"))
-        for make in (lambda: first_jobs(plan, wanted), lambda: later_jobs(plan, wanted, store.successful("ACC").get)):
-            jobs = make()
-            while (job := store.claim(jobs)) is not None:
-                found = accuracy(job)
-                store.finish(job, found if isinstance(found, Outcome) else outcome(found))
+        while (job := store.claim(all_jobs(plan, wanted, store.scores().get))) is not None:
+            found = accuracy(job)
+            store.finish(job, found if isinstance(found, Outcome) else outcome(found))
         return read_results(store.plans()[0], store.outcomes())

@@ -1,17 +1,20 @@
 import csv
+import math
 import re
 
 import pytest
 
 import tensormvc as tm
-from tensormvc.bench._cells import cells, first_jobs, kept, later_jobs, n_later
+from tensormvc.bench._cells import all_jobs, cells, kept, n_later, tried
 from tensormvc.bench._data import Facts
+from tensormvc.bench._data import load as load_data
 from tensormvc.bench._paper import _figures, printed
-from tensormvc.bench._plan import PlanError, parse_plan, shipped_plans
+from tensormvc.bench._plan import PlanError, PlannedData, parse_plan, shipped_plans
 
 from .conftest import FACTS, TINY
 
-SHIPPED = ["ablation-basis", "ablation-ka", "ablation-kn", "clustering", "runtime", "shuffle-rate", "smoke"]
+SHIPPED = ["ablation-basis", "ablation-ka", "ablation-kn", "clustering", "clustering-caltech", "runtime"]
+SHIPPED += ["shuffle-rate", "shuffle-rate-caltech", "smoke"]
 ANY = Facts("d" * 32, 400, 5, (10, 10))
 
 
@@ -20,19 +23,62 @@ def test_shipped_plans_are_valid():
     for name in SHIPPED:
         plan = tm.bench.load_plan(name)
         wanted = cells(plan, {data.name: ANY for data in plan.datasets})
-        assert plan.baselines
-        assert len(wanted) == len(plan.datasets) * len(plan.shuffle_rates) * (
+        assert plan.baselines[0] == "front-door"
+        assert plan.heading
+        skipped = len(plan.skip) * len(plan.datasets)
+        assert len(wanted) + skipped == len(plan.datasets) * len(plan.shuffle_rates) * (
             len(plan.baselines) + len(plan.methods) * len(plan.transforms)
         )
 
 
-@pytest.mark.parametrize("name", ["clustering", "ablation-basis", "ablation-kn", "ablation-ka", "runtime"])
+@pytest.mark.parametrize("name", [name for name in SHIPPED if not name.startswith(("shuffle", "smoke"))])
 def test_every_cell_of_a_plan_is_in_the_papers_table(name):
     plan = tm.bench.load_plan(name)
+    metric = "seconds" if plan.paper == "runtime" else "ACC"
     for data in plan.datasets:
         for method in plan.methods:
             for transform in plan.transforms:
-                assert printed(plan.paper, data.name, method.name, transform.name, "ACC") is not None
+                assert printed(plan.paper, data.name, method.name, transform.name, metric) is not None
+
+
+def test_generated_data_are_compared_by_their_timings_only():
+    assert printed("runtime", "synthetic-Animal", "ESTMC", "AGFT", "seconds").mean == 196.55
+    assert printed("runtime", "synthetic-Animal", "ESTMC", "AGFT", "transform seconds").mean == 35.66
+    assert printed("runtime", "synthetic-Animal", "ESTMC", "AGFT", "ACC") is None
+    assert load_data(PlannedData("synthetic-Animal"), None).facts.n_samples == 11673
+    with pytest.raises(tm.datasets.DataError, match="there are synthetic-Caltech101-all, synthetic-Animal"):
+        load_data(PlannedData("synthetic-Zebra"), None)
+
+
+@pytest.mark.parametrize("name", ["clustering", "clustering-caltech"])
+def test_all_transforms_have_the_same_grids(name):
+    plan = tm.bench.load_plan(name)
+    for method in plan.methods:
+        assert not method.under
+        assert method.bounds
+    by_method = {}
+    for cell in cells(plan, {data.name: ANY for data in plan.datasets}):
+        if cell.transform not in ("AGFT", "none"):
+            by_method.setdefault(cell.method, set()).add((len(cell.grid), tuple(cell.ladders.items())))
+    assert {len(kinds) for kinds in by_method.values()} == {1}
+
+
+def test_a_plan_on_a_device():
+    plan, plain = tm.bench.load_plan("runtime", device="cuda:0"), tm.bench.load_plan("runtime")
+    assert (plan.name, plan.device, plan.label) == ("runtime-cuda0", "cuda:0", "Run time (cuda:0)")
+    assert parse_plan(plan.name, plan.text) == plan
+    facts = {data.name: ANY for data in plan.datasets}
+    there, here = all_jobs(plan, cells(plan, facts)), all_jobs(plain, cells(plain, facts))
+    assert {job.key for job in there} & {job.key for job in here} == {
+        job.key for job in here if "baseline" in job.description
+    }
+    assert {job.description["device"] for job in there if "baseline" not in job.description} == {"cuda:0"}
+
+
+def test_cells_can_be_left_out():
+    skip = '\nskip = [{ method = "ESTMC", transform = "FFT", text = "too slow" }]'
+    plan = parse_plan("grids", GRIDS.replace("\ntrials = 3", "\ntrials = 3" + skip))
+    assert [cell.transform for cell in cells(plan, FACTS)] == ["AGFT"]
 
 
 def test_the_clustering_plan_is_the_papers_table():
@@ -173,7 +219,7 @@ def test_a_default_that_is_in_the_grid_is_fitted_once():
     for cell in wanted:
         if cell.method == "ESTMC":
             assert cell.job(cell.grid[1], 0).key == cell.job(cell.default, 0).key  # alpha = 2.0
-    jobs = first_jobs(plan, wanted)
+    jobs = all_jobs(plan, wanted)
     assert len({job.key for job in jobs}) == len(jobs)
     # k-means twice, 2 views × 2 ways once, ESTMC: two settings in trial 0, the default in trial 1, three transforms.
     assert len(jobs) == 2 + 4 + 3 * 3
@@ -184,8 +230,11 @@ def test_screening_keeps_the_best():
     agft = cells(plan, FACTS)[1]
     scores = [0.3, 0.9, 0.5, None, 0.9, 0.1, 0.2, 0.4]
     known = {agft.job(setting, 0).key: score for setting, score in zip(agft.grid, scores, strict=True)}
-    assert kept(plan, agft, known.get) == [agft.grid[1], agft.grid[4]]
-    later = later_jobs(plan, [agft], known.get)
+    assert kept(plan, agft, tried(plan, agft, known.get), known.get) == [agft.grid[1], agft.grid[4]]
+    known = {key: math.nan if score is None else score for key, score in known.items()}
+    assert kept(plan, agft, tried(plan, agft, known.get), known.get) == [agft.grid[1], agft.grid[4]]
+    first = {job.key for job in all_jobs(plan, [agft])}
+    later = [job for job in all_jobs(plan, [agft], known.get) if job.key not in first]
     assert [job.description["seed"] for job in later] == [1, 1, 2, 2]
     assert n_later(plan, agft) == len(later)
 
@@ -193,7 +242,7 @@ def test_screening_keeps_the_best():
 def test_keys_are_of_what_determines_a_result():
     def keys(text, facts=FACTS, name="grids"):
         plan = parse_plan(name, text)
-        return [job.key for job in first_jobs(plan, cells(plan, facts))]
+        return [job.key for job in all_jobs(plan, cells(plan, facts))]
 
     base = keys(GRIDS)
     assert len(set(base)) == len(base)
@@ -213,7 +262,7 @@ def test_a_new_revision_makes_new_keys(monkeypatch):
     from tensormvc.bench import _methods
 
     plan = parse_plan("grids", GRIDS)
-    base = {job.key for job in first_jobs(plan, cells(plan, FACTS))}
+    base = {job.key for job in all_jobs(plan, cells(plan, FACTS))}
     changed = _methods.Method("ESTMC", _methods.METHODS["ESTMC"].revision + 1)
     monkeypatch.setitem(_methods.METHODS, "ESTMC", changed)
-    assert not base & {job.key for job in first_jobs(plan, cells(plan, FACTS))}
+    assert not base & {job.key for job in all_jobs(plan, cells(plan, FACTS))}

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tensormvc as tm
-from tensormvc.bench._cells import cells, first_jobs
+from tensormvc.bench._cells import all_jobs, cells
 from tensormvc.bench._page import results_page
 from tensormvc.bench._paper import printed
 from tensormvc.bench._plan import parse_plan
@@ -59,7 +59,7 @@ def test_selections(made):
     assert best.setting.written == {"alpha": 0.3}
     assert best.accuracy == pytest.approx(85.0)
     assert best.figure("ACC").std == pytest.approx(np.std([84, 85, 86], ddof=1))
-    assert (best.uses_labels, best.n_settings, len(best.trials)) == (True, 2, 3)
+    assert (best.uses_labels, len(best.tried), len(best.trials)) == (True, 2, 3)
     default = made.find("NGs", "ESTMC", "GFT(SimG)", DEFAULT)
     assert default.accuracy == pytest.approx(70.0)
     assert not default.uses_labels
@@ -189,7 +189,7 @@ def test_an_unfinished_file_can_be_reported(tmp_path):
     plan = parse_plan("made", MADE)
     wanted = tuple(cells(plan, FACTS))
     empty = PlanResults(plan, "", FACTS, wanted, {})
-    assert empty.n_missing == empty.n_fits == len(first_jobs(plan, list(wanted)))
+    assert empty.n_missing == empty.n_fits == len(all_jobs(plan, list(wanted)))
     assert empty.selected == []
     ET.fromstring(results_page("empty.sqlite", [empty]).removeprefix("<!DOCTYPE html>\n"))
     assert "Not finished" in results_page("empty.sqlite", [empty])
@@ -214,7 +214,7 @@ def test_page(made):
             shown, mark = cells[7].split()
             assert float(shown.replace("−", "-")) == pytest.approx(gap, abs=0.06)
             assert mark == ("▲" if gap >= 0.995 else "▼" if gap <= -0.995 else "≈")
-    ranks = [caption for caption in tables if "transforms over pairs" in caption]
+    ranks = [caption for caption in tables if "transforms over pairs" in caption and "critical difference" in caption]
     assert len(ranks) == 2
     first = tables[ranks[0]].findall("tbody/tr")
     assert "".join(first[0][0].itertext()) == "GFT(GMC)"

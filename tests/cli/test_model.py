@@ -92,7 +92,7 @@ def test_new_samples_are_matched_by_the_names_of_views_and_features(model, invok
     assert found["samples"] == IDS[48:]
     assert found["labels"] == shares.argmax(axis=1).tolist()
     ordered = np.sort(shares, axis=1)
-    np.testing.assert_array_equal(found["confidence"], ordered[:, -1] - ordered[:, -2])
+    np.testing.assert_array_equal(found["confidence"], np.minimum(ordered[:, -1] - ordered[:, -2], 1))
     assert found["cluster_sizes"] == np.bincount(found["labels"], minlength=3).tolist()
     rows = rows_of(tmp_path / "new.csv")
     assert [row["sample"] for row in rows] == IDS[48:]

@@ -10,7 +10,8 @@ from tensormvc.bench._page import results_page
 
 from ..bench.conftest import fill
 from ..bench.test_report import MADE, made_accuracy
-from .conftest import HOSTILE, requests, show
+from .conftest import HOSTILE, requests
+from .conftest import show as show_page
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +22,12 @@ def path(tmp_path_factory):
     page = folder / "index.html"
     page.write_text(results_page(f"{HOSTILE}.sqlite", [made]), encoding="utf-8")
     return page
+
+
+def show(browser, path, *arguments):
+    """Open the page, and everything in it that is folded."""
+    show_page(browser, path, *arguments)
+    browser.execute_script("for (const part of document.querySelectorAll('details')) part.open = true")
 
 
 EVERY = "[...document.querySelectorAll('table')].find(t => t.caption.textContent === 'Every figure of made')"
@@ -81,6 +88,25 @@ def test_accessibility(browser, axe, path, scheme):
     assert "error" not in found
     violations = {v["id"]: [node["html"][:200] for node in v["nodes"]] for v in found["violations"]}
     assert violations == {}
+
+
+def test_it_begins_with_the_main_table_and_a_figure(browser, path):
+    show_page(browser, path)
+    tops = browser.execute_script(
+        "return [...document.querySelectorAll('main table, main svg')].slice(0, 2)"
+        ".map(e => e.caption ? e.caption.textContent : e.getAttribute('aria-label').slice(0, 13))"
+    )
+    assert tops == ["Mean ACC over the methods", "Average ranks"]
+    assert browser.execute_script("return document.querySelectorAll('.callout').length") == 0
+
+
+def test_a_claim_leads_to_its_cells(browser, path):
+    """They are folded, and the link unfolds them."""
+    show_page(browser, path)
+    shown = "return document.querySelector('#plan-made-1 table').checkVisibility()"
+    assert not browser.execute_script(shown)
+    browser.execute_script("[...document.querySelectorAll('#claims a')].find(a => a.hash === '#plan-made-1').click()")
+    assert browser.execute_script(shown)
 
 
 def test_filter(browser, path):

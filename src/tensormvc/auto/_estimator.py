@@ -237,7 +237,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         looks = gather_looks(landmark_views, self.normalisation, self.view_weights, device)
         estimate = None
         if self.n_clusters == "auto":
-            estimate = cluster_number(looks[0])
+            estimate = cluster_number(looks)
             self._notify(0, 1, "number of clusters")
         self.n_clusters_ = int(self.n_clusters) if estimate is None else estimate.n_clusters
         if sample_graph is not None:

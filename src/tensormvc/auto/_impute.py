@@ -1,4 +1,4 @@
-"""Completing views: values and samples that are missing come from the nearest neighbours in all views."""
+"""Completing views: what is missing comes from the nearest neighbours in all views, or from the other features."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 from ..backend.arrays import is_sparse
 from ..graphs._fuzzy import find_neighbours
 from ..views import as_views
+from ._low_rank import low_rank_values
 from ._scaling import lean, refuse_sizes
 
 # Neighbours whose values are averaged.
 _NEIGHBOURS = 10
 # At least this share of values counts as known where the number of neighbours is chosen.
 _LEAST_KNOWN = 0.1
+# Share of the known values that are held out to choose between ways to complete a view, and the ranks that are tried.
+_HELD_OUT = 0.05
+_RANKS = (3, 10, 30)
 # Memory for one block of distances.
 _BLOCK_BYTES = 32 * 2**20
 
@@ -106,10 +110,9 @@ def neighbour_means(
 
 
 def complete_gaps(arrays: list[Any], missing: NDArray[np.bool_]) -> list[Any]:
-    """Return views with single gaps (NaN) filled by the mean of the nearest neighbours in all views.
+    """Return views with single gaps (NaN) filled, from the nearest neighbours in all views or by a matrix of low rank.
 
-    Distances are those of standardised views over the features that both samples have, in a second round averaged with
-    those over the completed features.
+    Which of them, and which rank, is decided view by view: by how well some known values are found that are held out.
 
     Parameters
     ----------
@@ -125,6 +128,39 @@ def complete_gaps(arrays: list[Any], missing: NDArray[np.bool_]) -> list[Any]:
     gaps = [_gaps(array) for array in arrays]
     if all(gap is None for gap in gaps):
         return arrays
+    filled = _from_neighbours(arrays, gaps, missing)
+    rng = np.random.default_rng(20260103)
+    held: list[Any] = [None] * len(arrays)
+    without = list(arrays)
+    for v, gap in enumerate(gaps):
+        if gap is not None:
+            held[v] = ~gap & ~missing[:, v, None] & (rng.random(gap.shape) < _HELD_OUT)
+            without[v] = np.where(held[v], np.nan, _dense(arrays[v]))
+    found = _from_neighbours(
+        without, [None if gap is None else gap | h for gap, h in zip(gaps, held, strict=True)], missing
+    )
+    for v, gap in enumerate(gaps):
+        if gap is not None:
+            rows = ~missing[:, v]
+            values, own, other = _dense(arrays[v])[rows], gap[rows], held[v][rows]
+            ranks = [rank for rank in _RANKS if rank < min(values.shape)]
+            completed = [
+                found[v][rows],
+                *(low_rank_values(values, own | other, found[v][rows], rank) for rank in ranks),
+            ]
+            deviations = np.maximum(np.nanstd(np.where(own, np.nan, values), axis=0), np.finfo(np.float64).tiny)
+            errors = [float(np.square(((guess - values) / deviations)[other]).sum()) for guess in completed]
+            if (best := int(np.argmin(errors))) > 0:
+                filled[v][rows] = low_rank_values(values, own, filled[v][rows], ranks[best - 1])
+    return filled
+
+
+def _from_neighbours(arrays: list[Any], gaps: list[Any], missing: NDArray[np.bool_]) -> list[Any]:
+    """Return views whose gaps are filled by the mean of the nearest neighbours in all views.
+
+    Distances are those of standardised views over the features that both samples have, in a second round averaged with
+    those over the completed features.
+    """
     n = len(missing)
     known = Completion.of(arrays, missing).features(arrays, missing)
     compared, filled = [(known, known)], list(arrays)
@@ -224,9 +260,9 @@ def impute_views(views: Any, *, view_sizes: Sequence[int] | None = None) -> Any:
     """Complete views from the nearest neighbours in the other views, for estimators that need complete data.
 
     A sample that a view lacks (a row of NaN, or absent from a table) becomes the mean of the view over its ten nearest
-    neighbours in the views that both have; a single missing value becomes the mean of the neighbours' values. Features
-    are standardised for the search, and every view counts alike. `MultiViewClustering` needs no completion: it compares
-    samples in the views that they have.
+    neighbours in the views that both have. A single missing value becomes the mean of the neighbours' values, or that
+    of a matrix of low rank, where this finds known values better. Features are standardised for the search, and every
+    view counts alike. `MultiViewClustering` needs no completion: it compares samples in the views that they have.
 
     Takes O(n² · d) time for n samples with d features in all, and O(n · d) memory.
 

@@ -2,34 +2,35 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.metrics import adjusted_mutual_info_score
+from scipy.cluster.hierarchy import ward
 from sklearn.preprocessing import normalize
 
+from ..backend.threads import parallel_map
 from ..plotting import plot_cluster_number
 from ..views import as_views
-from ._consensus import ward_labels
-from ._evidence import FUSIONS, Evidence, modularity
-from ._looks import gather_evidence
+from ._consensus import merged
+from ._evidence import Evidence, modularity
+from ._looks import gather_looks
+from ._members import AGREEMENT_TEMPERATURE, pairwise_agreement
 from ._samples import Samples
 from ._spectrum import low_frequencies
 
-_COMPARED_SAMPLES = 1500
+_COMPARED_SAMPLES = 1000
 _MOST_CLUSTERS = 130
 _LEAST_CLUSTER_SIZE = 5
 # Every number of clusters up to the first is tried, then so many up to the largest, ever further apart.
 _EVERY_NUMBER_UP_TO = 25
 _FURTHER_NUMBERS = 12
-# Nearly any data can be split in two in a stable way: two clusters must lead by this much to be chosen.
-_LEAD_OF_TWO = 0.1
-# The largest number with a score within this share of the best is chosen: few clusters agree too easily.
-_NEARLY_BEST = 0.01
-
-
+# Graphs whose clusters are compared: one in which one view is enough for a link, and one of all views together.
+_FUSIONS = ("sum", "joint")
+# A frequency λ counts (1 − λ) to this power: steps of a random walk, in which small differences vanish.
+_STEPS = 4
 # Levels that are proposed.
 _LEVELS = 3
 
@@ -43,7 +44,7 @@ class CandidateLevel:
     n_clusters : int
         The number of clusters.
     stability : float
-        Mean adjusted mutual information between the clusterings of different graphs.
+        Mean adjusted Rand index between the clusterings of different graphs.
     share : float
         Share of its score in the scores of all proposed levels.
     """
@@ -64,7 +65,7 @@ class ClusterNumber:
     candidates : ndarray of int
         The numbers that were tried.
     stability : ndarray
-        For each candidate, the mean adjusted mutual information between the clusterings of different graphs.
+        For each candidate, the mean adjusted Rand index between the clusterings of different graphs.
     modularity : ndarray
         For each candidate, the mean modularity of the clusterings on their graphs.
     eigengaps : ndarray
@@ -91,18 +92,17 @@ class ClusterNumber:
 def estimate_n_clusters(
     views: Any, *, normalisation: Any = "auto", view_sizes: Sequence[int] | None = None
 ) -> ClusterNumber:
-    """Estimate the number of clusters on which different neighbourhood graphs agree.
+    """Estimate the number of clusters on which different ways of looking at the views agree.
 
-    The views are fused into six graphs: in three ways, each with 10 and with 20 neighbours. For every candidate k, the
-    k lowest frequencies of each graph are clustered. With the right number, these clusterings agree, links run within
-    clusters, and the spectrum has a gap; the product of agreement (adjusted mutual information), modularity and
-    1 + eigengap is the score. Of the candidates within 1 % of the best score, the largest is chosen, and two clusters
-    only if the graphs agree on them far better than on any other number.
+    In each way of looking (`MultiViewClustering`), the views are fused into two graphs. The low frequencies of a graph,
+    damped as by four steps of a random walk, lead to a tree of clusters, which has a clustering for every number. With
+    the right number, these clusterings agree, and links run within clusters: the number with the largest product of
+    agreement (adjusted Rand index; graphs that agree with others count more) and modularity is chosen.
 
     Parameters
     ----------
     views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
-        The views. At most 1 500 of the samples are used.
+        The views. At most 1 000 of the samples are used.
     normalisation : str, sequence or mapping, default="auto"
         How to scale the views, as in `MultiViewClustering`.
     view_sizes : sequence of int, optional
@@ -121,34 +121,48 @@ def estimate_n_clusters(
     """
     unscaled = as_views(views, view_sizes=view_sizes, unit=False, lenient=True).on_host()
     samples = Samples.of(unscaled.arrays, unscaled.missing)
-    return cluster_number(gather_evidence(samples.completed(unscaled, samples.described), normalisation))
+    described = samples.described[:_COMPARED_SAMPLES]
+    return cluster_number(gather_looks(samples.completed(unscaled, described), normalisation))
 
 
-def cluster_number(evidence: Evidence) -> ClusterNumber:
-    """Estimate the number of clusters of scaled and weighted views; see `estimate_n_clusters`."""
-    if evidence.views.n_samples > _COMPARED_SAMPLES:
-        evidence = evidence.first(_COMPARED_SAMPLES)
-    n = evidence.views.n_samples
+def cluster_number(looks: list[Evidence]) -> ClusterNumber:
+    """Estimate the number of clusters of views that are looked at in several ways; see `estimate_n_clusters`."""
+    n = min(looks[0].views.n_samples, _COMPARED_SAMPLES)
     most = min(_MOST_CLUSTERS, n // _LEAST_CLUSTER_SIZE)
     if most < 2:
         raise ValueError(f"n_samples={n} is too few to estimate the number of clusters: set n_clusters")
     numbers = _candidates(most)
-    gaps, within, labelings = [], [], []
-    for graph in [*(evidence.graph(kind) for kind in FUSIONS), evidence.graph("joint", evidence.sizes[0])]:
-        values, vectors = low_frequencies(graph, most + 1, evidence.device)
-        clusterings = [ward_labels(normalize(vectors[:, :number]), number) for number in numbers.tolist()]
-        gaps.append(np.diff(values)[numbers - 1])
-        within.append([modularity(graph, labels) for labels in clusterings])
-        labelings.append(clusterings)
-    stability = np.array([_mean_agreement(clusterings) for clusterings in zip(*labelings, strict=True)])
+    graphs = [evidence.first(n).graph(kind) for evidence in looks for kind in _FUSIONS]
+    clusterings = parallel_map(partial(_clusterings, numbers=numbers), graphs)
+    labels, within, gaps = (list(column) for column in zip(*clusterings, strict=True))
+    stability = np.array(parallel_map(_agreement, list(zip(*labels, strict=True))))
     mean_within, eigengaps = np.mean(within, axis=0), np.mean(gaps, axis=0)
-    scores = stability * mean_within * (1 + eigengaps)
-    chosen = _best_number(numbers, stability, scores)
-    levels = _levels(chosen, numbers, stability, scores)
+    scores = np.maximum(stability, 0) * np.maximum(mean_within, 0)
+    chosen = int(numbers[np.argmax(scores)])
+    levels = _levels(numbers, stability, scores)
     statement = _statement(chosen, numbers, stability, eigengaps)
     if others := ", ".join(f"{level.n_clusters} ({level.share:.0%})" for level in levels[1:]):
         statement += f"; other levels: {others}, beside {levels[0].share:.0%}"
     return ClusterNumber(chosen, numbers, stability, mean_within, eigengaps, statement, levels)
+
+
+def _clusterings(graph: sp.csr_array, numbers: NDArray[np.intp]) -> tuple[list[Any], list[float], NDArray[np.float64]]:
+    """Return clusters of a graph for each number, their modularities, and the eigengaps."""
+    n = graph.shape[0]
+    values, vectors = low_frequencies(graph, int(numbers[-1]) + 1)
+    merges = ward(normalize(vectors * np.maximum(1 - values, 0) ** _STEPS))[:, :2].astype(np.intp)
+    labels = [merged(merges[: n - number], n) for number in numbers.tolist()]
+    return labels, [modularity(graph, own) for own in labels], np.diff(values)[numbers - 1]
+
+
+def _agreement(labelings: Sequence[NDArray[np.intp]]) -> float:
+    """Return the mean adjusted Rand index between clusterings; those that agree with others count more."""
+    index = pairwise_agreement(list(labelings))
+    np.fill_diagonal(index, 0)
+    mean = index.sum(axis=1)
+    weights = np.exp((mean - mean.max()) / max(len(index) - 1, 1) / AGREEMENT_TEMPERATURE)
+    weights /= weights.sum()
+    return float(weights @ index @ weights / max(1 - weights @ weights, np.finfo(np.float64).tiny))
 
 
 def _candidates(most: int) -> NDArray[np.intp]:
@@ -157,23 +171,10 @@ def _candidates(most: int) -> NDArray[np.intp]:
     return np.unique(numbers[numbers <= most])
 
 
-def _mean_agreement(labelings: Sequence[NDArray[np.intp]]) -> float:
-    return float(np.mean([adjusted_mutual_info_score(one, other) for one, other in combinations(labelings, 2)]))
-
-
-def _best_number(numbers: NDArray[np.intp], stability: NDArray[np.float64], scores: NDArray[np.float64]) -> int:
-    more = numbers > 2
-    if not more.any() or stability[~more].max() > stability[more].max() + _LEAD_OF_TWO:
-        return 2
-    best = scores[more].max()
-    return int(numbers[more][scores[more] >= best - _NEARLY_BEST * abs(best)][-1])
-
-
-def _levels(chosen: int, numbers: NDArray[np.intp], stability: Any, scores: Any) -> list[CandidateLevel]:
-    """Return the chosen number and the best others, of which none is close to a better one."""
-    order = [int(np.argmax(numbers == chosen)), *np.argsort(-scores, kind="stable").tolist()]
+def _levels(numbers: NDArray[np.intp], stability: Any, scores: Any) -> list[CandidateLevel]:
+    """Return the best numbers, of which none is close to a better one."""
     kept: list[int] = []
-    for i in order:
+    for i in np.argsort(-scores, kind="stable").tolist():
         if all(abs(int(numbers[i] - numbers[j])) > max(1, 0.1 * numbers[j]) for j in kept):
             kept.append(i)
     kept = kept[:_LEVELS]
@@ -190,6 +191,6 @@ def _statement(chosen: int, numbers: NDArray[np.intp], stability: NDArray[np.flo
     certainty = "clear" if clear else "likely" if agreement > 0.75 else "uncertain"
     runner_up = f"the runner-up is {numbers[best]} with {rivals[best]:.2f}, " if rivals[best] > 0 else ""
     return (
-        f"{certainty}: clusterings from different graphs agree by {agreement:.2f} (adjusted mutual information); "
+        f"{certainty}: clusterings from different graphs agree by {agreement:.2f} (adjusted Rand index); "
         f"{runner_up}and the largest eigengap follows eigenvalue {gap}"
     )

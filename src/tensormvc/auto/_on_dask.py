@@ -68,7 +68,9 @@ class DaskSource:
         self.chunks, self.largest = views.chunks, views.largest
         zeros_count = [zeros_are_values(*view) for view in zip(views.widths, self.largest.tolist(), strict=True)]
         self.read = _Reader(list(views.view_order), [None] * views.n_views, views.widths, zeros_count)
-        describe = partial(_describe, contents=views.contents, order=list(views.view_order), zeros_count=zeros_count)
+        describe = partial(
+            _describe, contents=views.given_contents, order=list(views.view_order), zeros_count=zeros_count
+        )
         self.described = self._map("describe", describe, views.looks)
         counts = self._gather(self._map("count", _counts, self.described))
         if lost := [row + first for (_, row), first in zip(counts, self.chunks.firsts, strict=True) if row is not None]:

@@ -167,7 +167,10 @@ class DevicePlacement(Placement):
         m = len(self.parts)
         together = m > 1 and not self.missing.any(axis=1).all()
         everywhere = [[v] for v in range(m)] + [list(range(m))] * together
-        return [self._search(views, 0.5 if len(views) > 1 else self._shares[views[0]] / (1 + together)) for views in everywhere]
+        return [
+            self._search(views, 0.5 if len(views) > 1 else self._shares[views[0]] / (1 + together))
+            for views in everywhere
+        ]
 
     def _search(self, views: list[int], share: float) -> _Search:
         roots = np.sqrt(self.weights[views]).tolist() if len(views) > 1 else [1.0]

@@ -45,7 +45,11 @@ class Samples:
 
     @staticmethod
     def of(
-        arrays: Sequence[Any], missing: NDArray[np.bool_], zeros_count: Any = None, hashes: Any = None, sizes: Any = None
+        arrays: Sequence[Any],
+        missing: NDArray[np.bool_],
+        zeros_count: Any = None,
+        hashes: Any = None,
+        sizes: Any = None,
     ) -> Samples:
         """Return samples whose empty rows, which are all zero in a view, count as missing.
 

@@ -14,7 +14,7 @@ from ..graphs._laplacian import lowest_eigenpairs
 
 # Up to this number of samples, and from this share of all frequencies on, all of them take less time than some.
 _DENSE_UP_TO = 300
-_DENSE_FROM_SHARE = 0.3
+_DENSE_FROM_SHARE = 0.1
 _TOLERANCE = 1e-6
 # Filtered subspace iteration: vectors beside those asked for, degree of the polynomial, and rounds at most.
 _SPARE = 32

@@ -25,6 +25,8 @@ _FEWEST_MORE = 10
 _LEAST_CLUSTER_SIZE = 5
 # Samples of a cluster whose Ward tree splits it; the others join the nearest part.
 _TREE_SAMPLES = 1500
+# Steps of the random walk that says how deep inside its side of a split a sample is.
+_DIFFUSION_STEPS = 10
 # Weight of the distances between centres beside the shares of common samples when clusters merge.
 _WEIGHT_OF_CENTRES = 0.01
 
@@ -43,9 +45,11 @@ class ClusterTree:
         Nodes that merge, finest first. Leaves are numbered from 0, and merge j makes node ``most + j``, so that the
         first ``most − k`` merges give k clusters.
     stability : ndarray of shape (most − 1,)
-        For each merge, how well its two nodes are told apart: agreement (Cohen's kappa) between the node of a sample
-        and the node that most of its neighbours are in, averaged over several graphs. 1 if no link runs between them,
-        0 if links ignore the split.
+        For each merge, how real the split into its two nodes is: max(0, 1 − across/inside), averaged over several
+        graphs. Across is the weight of the links between the two nodes. Inside is that of the widest cut through one
+        node, parallel to the split, for the node in which it is less: samples are lined up by where a random walk that
+        starts at them is after ten lazy steps, and cut at any position. 1 if no link runs between the nodes, 0 if the
+        gap between them is no sparser than the nodes are, as in a cluster without parts.
     leaf_labels : ndarray of int of shape (most,)
         The final cluster of each leaf.
     leaves : ndarray of int of shape (n_landmarks,)
@@ -197,20 +201,37 @@ def _merge(
 def _stability(
     graphs: list[sp.csr_array], leaves: NDArray[np.intp], merges: NDArray[np.intp], most: int
 ) -> NDArray[np.float64]:
-    counts = [np.asarray(graph @ one_hot(leaves, most).toarray()) for graph in graphs]
-    inside = [np.arange(most) == leaf for leaf in range(most)]
-    result = []
+    nodes = [[leaf] for leaf in range(most)]
     for left, right in merges.tolist():
-        sides = inside[left], inside[right]
-        inside.append(sides[0] | sides[1])
-        rows = inside[-1][leaves]
-        side = sides[1][leaves][rows]
-        kappas = []
-        for links in counts:
-            votes = links[rows]
-            linked = votes[:, sides[1]].sum(axis=1) > votes[:, sides[0]].sum(axis=1)
-            agree, p, q = np.mean(linked == side), side.mean(), linked.mean()
-            chance = p * q + (1 - p) * (1 - q)
-            kappas.append((agree - chance) / (1 - chance) if chance < 1 else 0.0)
-        result.append(float(np.mean(kappas)))
-    return np.array(result)
+        nodes.append(nodes[left] + nodes[right])
+    # In the order of the tree, the samples of every node are consecutive.
+    place = np.argsort(nodes[-1])
+    order = np.argsort(place[leaves], kind="stable")
+    ends = [0, *np.cumsum(np.bincount(place[leaves], minlength=most)).tolist()]
+    spans = [(ends[place[node[0]]], ends[place[node[-1]] + 1]) for node in nodes]
+    graphs = [graph[order][:, order] for graph in graphs]
+    stability = np.zeros(len(merges))
+    for j, (left, right) in enumerate(merges.tolist()):
+        (first, middle), (_, last) = spans[left], spans[right]
+        stability[j] = np.mean([_separation(graph[first:last, first:last], middle - first) for graph in graphs])
+    return stability
+
+
+def _separation(links: sp.csr_array, n_left: int) -> float:
+    """Return 1 − across/inside of a split of samples into the first ones and the others, see `ClusterTree`."""
+    degrees = np.maximum(np.asarray(links.sum(axis=1)).ravel(), np.finfo(np.float64).tiny)
+    position = (np.arange(links.shape[0]) >= n_left).astype(np.float64)
+    for _ in range(_DIFFUSION_STEPS):
+        position = (position + links @ position / degrees) / 2
+    sides = slice(0, n_left), slice(n_left, None)
+    across = links[sides].sum()
+    inside = min(_widest_cut(links[side, side], position[side]) for side in sides)
+    return max(0.0, 1 - across / inside) if inside > 0 else 0.0
+
+
+def _widest_cut(links: sp.csr_array, position: NDArray[np.float64]) -> float:
+    """Return the largest weight of the links between samples up to a position and those beyond it."""
+    entries, rank = links.tocoo(), np.argsort(np.argsort(position, kind="stable"))
+    one, other = (rank[ends] for ends in entries.coords)
+    changes = np.bincount(one, entries.data * np.sign(other - one), minlength=len(position))
+    return float(np.cumsum(changes).max(initial=0))

@@ -64,7 +64,9 @@ def _rfft(columns: Array, out: Array) -> None:
     np.multiply(columns[:, :half], 0.5, out=z.real)
     np.multiply(columns[:, -half:], 0.5, out=z.imag)
     z = scipy.fft.fft(z, axis=0, overwrite_x=True)
-    mirrored = z[-np.arange(len(out))].conj()
+    mirrored = np.empty((len(out), half), out.dtype)
+    np.conj(z[:1], out=mirrored[:1])
+    np.conj(z[: -len(out) : -1], out=mirrored[1:])
     np.add(z[: len(out)], mirrored, out=out[:, :half])
     mirrored -= z[: len(out)]
     np.multiply(mirrored, 1j, out=out[:, -half:])
@@ -83,7 +85,8 @@ def _irfft(spectra: Array, out: Array) -> None:
     x, iy = spectra[:, :half], 1j * spectra[:, -half:]
     z = np.empty((n, half), complex_dtype(out))
     np.add(x, iy, out=z[: len(x)])
-    z[len(x) :] = np.conj(x[(n - 1) // 2 : 0 : -1] - iy[(n - 1) // 2 : 0 : -1])
+    np.subtract(x[(n - 1) // 2 : 0 : -1], iy[(n - 1) // 2 : 0 : -1], out=z[len(x) :])
+    np.conj(z[len(x) :], out=z[len(x) :])
     # Frequencies that are their own conjugates are real.
     own = [0] if n % 2 else [0, n // 2]
     z[own] = x[own].real + 1j * iy[own].imag

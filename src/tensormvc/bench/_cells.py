@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,11 +10,13 @@ from itertools import product
 from typing import Any
 
 from ._data import Facts
+from ._ladders import ladder
 from ._methods import BASELINES, METHODS, find_transform, resolved
 from ._plan import Grid, Plan, PlannedMethod, PlannedTransform
 
 NO_TRANSFORM = "none"
-Accuracy = Callable[[str], float | None]
+# The accuracy of a finished fit by its key: NaN if it failed, None if it is not finished.
+Scores = Callable[[str], float | None]
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Setting:
     written: Mapping[str, Any]
     described: Mapping[str, Any]
 
-    @property
+    @cached_property
     def label(self) -> str:
         """The parameters in one line."""
         return ", ".join(f"{name} = {_shown(value)}" for name, value in self.written.items()) or "all default"
@@ -71,28 +74,34 @@ class Cell:
     digest: str
     grid: tuple[Setting, ...]
     default: Setting | None
+    n_samples: int
     # Whether the graph of the transform is built from the labels.
     uses_labels: bool = False
+    # The values of every numerical parameter of the grid, continued to its bounds, and how to make a setting of them.
+    ladders: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    make: Callable[[Mapping[str, Any]], Setting] | None = field(default=None, repr=False, compare=False)
     # Hashing is slow, and the progress display asks for thousands of jobs after every fit.
-    _jobs: dict[tuple[int, int], Job] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _jobs: dict[tuple[str, int], Job] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _beside: dict[tuple[str, str], list[Setting]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def group(self) -> tuple[str, str, str]:
         """The group of its fits."""
         return self.dataset, self.method, self.transform
 
-    @property
-    def grid_label(self) -> str:
-        """The values that are tried for each parameter, in one line."""
-        values: dict[str, dict[str, None]] = {}
-        for setting in self.grid:
-            for name, value in setting.written.items():
-                values.setdefault(name, {})[str(value)] = None
-        return "; ".join(f"{name}: {', '.join(listed)}" for name, listed in values.items()) or "defaults only"
+    def beside(self, setting: Setting, name: str) -> list[Setting]:
+        """Return the settings whose value of a parameter is a step down or up its ladder."""
+        place = setting.label, name
+        if place not in self._beside and self.make is not None:
+            rungs = self.ladders[name]
+            here = rungs.index(setting.written[name])
+            steps = *rungs[max(0, here - 1) : here], *rungs[here + 1 : here + 2]
+            self._beside[place] = [self.make({**setting.written, name: rung}) for rung in steps]
+        return self._beside[place]
 
     def job(self, setting: Setting, seed: int) -> Job:
         """Return the fit of one of the cell's settings in the trial that has this seed."""
-        place = id(setting), seed
+        place = setting.label, seed
         if place not in self._jobs:
             described = {"data": self.digest, "rate": self.rate, "permutation": seed, "seed": seed, **setting.described}
             self._jobs[place] = Job(*self.group, described)
@@ -107,7 +116,7 @@ def cells(plan: Plan, facts: Mapping[str, Facts]) -> list[Cell]:
         listed += [_baseline(name, *place) for name in plan.baselines]
         pairs = product(plan.methods, plan.transforms)
         listed += [_tensor(plan, method, transform, *place) for method, transform in pairs]
-    return listed
+    return [cell for cell in listed if not any(note.matches(*cell.group) for note in plan.skip)]
 
 
 def _tensor(
@@ -117,7 +126,9 @@ def _tensor(
     kind, basis = METHODS[method.name], find_transform(transform.basis)
     defaults = kind.defaults()
 
-    def setting(own: Mapping[str, Any], of_basis: Mapping[str, Any]) -> Setting:
+    def setting(written: Mapping[str, Any]) -> Setting:
+        own = {name: value for name, value in written.items() if name in defaults}
+        of_basis = {name: value for name, value in written.items() if name not in defaults}
         described = {
             "method": kind.estimator,
             "revision": kind.revision,
@@ -125,16 +136,27 @@ def _tensor(
             "basis": transform.basis,
             "basis_revision": basis.revision,
             "basis_parameters": {**basis.defaults, **of_basis},
+            **_on(plan.device),
         }
-        return Setting({**own, **of_basis}, described)
+        return Setting(written, described)
 
-    tried = [setting(own, of_basis) for own in grid.settings() for of_basis in transform.grid.settings()]
+    tried = [setting({**own, **of_basis}) for own in grid.settings() for of_basis in transform.grid.settings()]
+    lists = {**grid.tried, **transform.grid.tried}
+    ladders = {name: ladder(values, method.bounds.get(name, ())) for name, values in lists.items()}
     return Cell(
         *(dataset, method.name, transform.name, rate, facts.digest),
-        grid=tuple(tried) if grid.tried or transform.grid.tried else (),
-        default=setting(grid.fixed, transform.grid.fixed) if plan.defaults else None,
+        grid=tuple(tried) if lists else (),
+        default=setting({**grid.fixed, **transform.grid.fixed}) if plan.defaults else None,
+        n_samples=facts.n_samples,
         uses_labels=basis.uses_labels,
+        ladders={name: rungs for name, rungs in ladders.items() if rungs},
+        make=setting,
     )
+
+
+def _on(device: str | None) -> dict[str, str]:
+    """Return what a description says about the device: nothing for NumPy."""
+    return {} if device is None else {"device": device}
 
 
 def _baseline(name: str, dataset: str, rate: float, facts: Facts) -> Cell:
@@ -148,50 +170,71 @@ def _baseline(name: str, dataset: str, rate: float, facts: Facts) -> Cell:
         *(dataset, baseline.title, NO_TRANSFORM, rate, facts.digest),
         grid=tuple(setting(view=view, by=by) for view in views for by in ("k-means", "spectral")),
         default=None if baseline.every_view else setting(),
+        n_samples=facts.n_samples,
     )
 
 
-def first_jobs(plan: Plan, wanted: Sequence[Cell]) -> list[Job]:
-    """Return the fits that depend on no other results: the whole grid, or the screening. Trial by trial."""
+def all_jobs(plan: Plan, wanted: Sequence[Cell], scores: Scores = lambda key: None) -> list[Job]:
+    """Return every fit that a plan needs, as far as the results decide; trial by trial.
+
+    Without any results these are the default settings in all trials, and the grid in the trials of the screening. Its
+    results decide which settings beyond the grid are tried, and in the end which ones run in all trials.
+    """
     screening = plan.screen_trials or plan.trials
+    settings = {}
+    for number, cell in enumerate(wanted):
+        listed = tried(plan, cell, scores)
+        screened = is_screened(plan, cell, listed, scores)
+        settings[number] = listed, kept(plan, cell, listed, scores) if screened else []
     return _unique(
         cell.job(setting, plan.seed + trial)
         for trial in range(plan.trials)
-        for cell in wanted
-        for setting in (*(cell.grid if trial < screening else ()), cell.default)
+        for number, cell in enumerate(wanted)
+        for setting in (*settings[number][trial >= screening], cell.default)
         if setting is not None
     )
 
 
-def later_jobs(plan: Plan, wanted: Sequence[Cell], accuracy: Accuracy) -> list[Job]:
-    """Return the remaining fits of the settings that the screening keeps.
+def tried(plan: Plan, cell: Cell, scores: Scores) -> list[Setting]:
+    """Return the grid of a cell, and the settings beyond it that its results ask for.
 
-    `accuracy` returns the accuracy of a finished fit by its key, else None.
+    As long as a setting that the screening keeps has a neighbour on a ladder that has not been tried, the neighbour
+    joins: in the end, the best setting is better than all its neighbours, or at a bound.
     """
-    return _unique(
-        cell.job(setting, plan.seed + trial)
-        for trial in range(plan.screen_trials or plan.trials, plan.trials)
-        for cell in wanted
-        for setting in kept(plan, cell, accuracy)
-    )
+    settings = {setting.label: setting for setting in cell.grid}
+    while is_screened(plan, cell, settings.values(), scores):
+        best = _ranked(plan, cell, settings.values(), scores)[: plan.screen_keep or 1]
+        new = [beside for setting in best for name in cell.ladders for beside in cell.beside(setting, name)]
+        if all(setting.label in settings for setting in new):
+            break
+        settings |= {setting.label: setting for setting in new if setting.label not in settings}
+    return list(settings.values())
 
 
-def all_jobs(plan: Plan, wanted: Sequence[Cell], accuracy: Accuracy) -> list[Job]:
-    """Return every fit that a plan needs, as far as the screening has decided."""
-    return _unique([*first_jobs(plan, wanted), *later_jobs(plan, wanted, accuracy)])
+def kept(plan: Plan, cell: Cell, settings: list[Setting], scores: Scores) -> list[Setting]:
+    """Return the settings, of those tried, that run in all trials: those with the best mean ACC in the screening."""
+    return settings if plan.screen_trials is None else _ranked(plan, cell, settings, scores)[: plan.screen_keep]
 
 
-def kept(plan: Plan, cell: Cell, accuracy: Accuracy) -> list[Setting]:
-    """Return the settings of a grid that run in all trials: those with the best mean accuracy in the screening."""
-    if plan.screen_trials is None:
-        return list(cell.grid)
-    scores = []
-    for number, setting in enumerate(cell.grid):
-        values = [accuracy(cell.job(setting, plan.seed + trial).key) for trial in range(plan.screen_trials)]
-        finished = [value for value in values if value is not None]
-        if len(finished) == len(values):
-            scores.append((-sum(finished), number))
-    return [cell.grid[number] for _, number in sorted(scores)[: plan.screen_keep]]
+def is_screened(plan: Plan, cell: Cell, settings: Iterable[Setting], scores: Scores) -> bool:
+    """Return whether all fits of the screening of these settings are finished."""
+    return all(None not in screening_scores(plan, cell, setting, scores) for setting in settings)
+
+
+def screening_scores(plan: Plan, cell: Cell, setting: Setting, scores: Scores) -> list[float | None]:
+    """Return the accuracy of a setting in each trial of the screening."""
+    trials = range(plan.screen_trials or plan.trials)
+    return [scores(cell.job(setting, plan.seed + trial).key) for trial in trials]
+
+
+def _ranked(plan: Plan, cell: Cell, settings: Iterable[Setting], scores: Scores) -> list[Setting]:
+    """Return the settings whose screening is complete and did not fail, the best first; ties keep their order."""
+    totals = []
+    for setting in settings:
+        values = [math.nan if value is None else value for value in screening_scores(plan, cell, setting, scores)]
+        if not math.isnan(total := sum(values)):
+            totals.append((-total, setting))
+    return [setting for _, setting in sorted(totals, key=lambda pair: pair[0])]
 
 
 def n_later(plan: Plan, cell: Cell) -> int:

@@ -2,8 +2,9 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,12 @@ from ._plan import PlannedData
 _EXTENSIONS = (".mat", ".npz", ".h5mu", ".h5ad", ".h5", ".csv", ".parquet", "")
 # Data sets with the samples of the paper, but with features that we recomputed.
 OWN_FEATURES = "_recomputed"
+# Generated data sets with the numbers of samples, classes and features of two that we do not have; only for timings.
+SYNTHETIC = "synthetic-"
+_SIZES = {
+    "Caltech101-all": (9144, 102, (48, 40, 254, 1984, 512, 928)),
+    "Animal": (11673, 20, (2689, 2000, 2001, 2000)),
+}
 
 
 @dataclass(frozen=True)
@@ -32,11 +39,24 @@ class Facts:
 
 @dataclass(frozen=True)
 class Data:
-    """A data set in memory, sorted by class, which is the order at shuffle rate 0."""
+    """A data set, sorted by class, which is the order at shuffle rate 0; generated data are made when they are used."""
 
-    views: list[Any]
-    y: Any
     facts: Facts
+    make: Callable[[], tuple[list[Any], Any]]
+
+    @cached_property
+    def _samples(self) -> tuple[list[Any], Any]:
+        return self.make()
+
+    @property
+    def views(self) -> list[Any]:
+        """The views."""
+        return self._samples[0]
+
+    @property
+    def y(self) -> Any:
+        """The classes."""
+        return self._samples[1]
 
 
 def default_folder() -> Path:
@@ -45,7 +65,9 @@ def default_folder() -> Path:
 
 
 def load(planned: PlannedData, folder: str | Path | None) -> Data:
-    """Load the embedded digits, or a file of the name of the data set from the folder."""
+    """Load the embedded digits, generated data, or a file of the name of the data set from the folder."""
+    if planned.name.startswith(SYNTHETIC):
+        return _synthetic(planned.name)
     if planned.name == "digits":
         views, y = datasets.load_digits_views(planned.n_samples)
     else:
@@ -57,7 +79,16 @@ def load(planned: PlannedData, folder: str | Path | None) -> Data:
     order = np.argsort(y, kind="stable")
     views, y = take_samples(views, order), np.asarray(y)[order]
     facts = Facts(_digest(views, y), len(y), len(np.unique(y)), tuple(int(view.shape[1]) for view in views))
-    return Data(views, y, facts)
+    return Data(facts, lambda: (views, y))
+
+
+def _synthetic(name: str) -> Data:
+    if (size := _SIZES.get(name.removeprefix(SYNTHETIC))) is None:
+        known = ", ".join(f"{SYNTHETIC}{one}" for one in _SIZES)
+        raise datasets.DataError(f"there is no generated data set {name}: there are {known}")
+    n, n_clusters, widths = size
+    make = partial(datasets.make_multiview, n, n_clusters=n_clusters, n_features=widths, shuffle=False, random_state=0)
+    return Data(Facts(f"{name}-0", n, n_clusters, widths), make)
 
 
 def _find(name: str, folder: Path) -> Path:

@@ -41,7 +41,8 @@ def _tensor_method(job: Job, views: list[Any], y: Any, n_clusters: int) -> tuple
     described = job.description
     transform = find_transform(described["basis"])
     basis = timed(transform.make(**described["basis_parameters"]))
-    estimator = METHODS[job.method].make(n_clusters, basis, described["seed"], described["parameters"])
+    parameters = {**described["parameters"], "device": described.get("device")}
+    estimator = METHODS[job.method].make(n_clusters, basis, described["seed"], parameters)
     # The only place where labels reach a fit; reports mark every cell that this touches.
     graph = {"sample_graph": tm.ideal_graph(y)} if transform.uses_labels else {}
     start = time.perf_counter()

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.cluster import KMeans, SpectralClustering
+from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import StandardScaler, normalize
 
 import tensormvc as tm
@@ -154,8 +155,23 @@ def _kmeans(views: list[Any], n_clusters: int, seed: int, *, scale: Callable[[An
 
 def _spectral(views: list[Any], n_clusters: int, seed: int, *, graph: Any) -> Any:
     """Cluster the graph of the views, without a tensor."""
-    affinity = sp.csr_matrix(clone(graph).fit(views, n_clusters=n_clusters).graph_)
+    return _cut(clone(graph).fit(views, n_clusters=n_clusters).graph_, n_clusters, seed)
+
+
+def _spectral_z(views: list[Any], n_clusters: int, seed: int, *, summed: bool) -> Any:
+    """Cluster the kNN graph of the z-scored views side by side, or the sum of the graphs of each."""
+    scaled = [_z_scored(view) for view in views]
+    graph = sum(kneighbors_graph(points, 10) for points in (scaled if summed else [np.hstack(scaled)]))
+    return _cut(graph + graph.T, n_clusters, seed)
+
+
+def _cut(graph: Any, n_clusters: int, seed: int) -> Any:
+    affinity = sp.csr_matrix(graph)
     return SpectralClustering(n_clusters, affinity="precomputed", random_state=seed).fit_predict(affinity)
+
+
+def _front_door(views: list[Any], n_clusters: int, seed: int) -> Any:
+    return tm.MultiViewClustering(n_clusters, random_state=seed).fit_predict(views)
 
 
 def _single_view(views: list[Any], n_clusters: int, seed: int, *, view: int, by: str) -> Any:
@@ -175,10 +191,15 @@ class Baseline:
 
 
 BASELINES = {
+    "front-door": Baseline("MultiViewClustering", _front_door),
     "kmeans-l2": Baseline("k-means, unit-length views side by side", _kmeans),
     "kmeans-z": Baseline("k-means, z-scored views side by side", partial(_kmeans, scale=_z_scored)),
     "spectral-sim": Baseline("spectral clustering, SimG alone", partial(_spectral, graph=tm.SimGraph())),
     "spectral-sum": Baseline("spectral clustering, SumG alone", partial(_spectral, graph=tm.SumGraph())),
     "spectral-gmc": Baseline("spectral clustering, GMC graph alone", partial(_spectral, graph=tm.GMCGraph())),
+    "spectral-sim-z": Baseline("spectral clustering, z-scored views side by side", partial(_spectral_z, summed=False)),
+    "spectral-sum-z": Baseline(
+        "spectral clustering, summed graphs of z-scored views", partial(_spectral_z, summed=True)
+    ),
     "best-view": Baseline("best single view", _single_view, every_view=True),
 }

@@ -5,7 +5,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from ._data import OWN_FEATURES
+from ._data import OWN_FEATURES, SYNTHETIC
 
 
 class Printed(NamedTuple):
@@ -32,13 +32,15 @@ def _figures() -> dict[tuple[str, ...], Printed]:
 def printed(table: str | None, dataset: str, method: str, transform: str, metric: str) -> Printed | None:
     """Return the figure of a cell in a table of the paper, or None.
 
-    Data sets with recomputed features are compared with the paper's data set of the same name.
+    Data sets with recomputed features are compared with the paper's data set of the same name, and generated ones with
+    the timings of that whose size they have.
 
     Examples
     --------
     >>> printed("clustering", "MSRCv1", "t-SVD-MVC", "GFT(SimG)", "ACC")
     Printed(mean=88.57, std=0.0)
     """
-    if table is None:
+    if table is None or (dataset.startswith(SYNTHETIC) and not metric.endswith("seconds")):
         return None
-    return _figures().get((table, dataset.removesuffix(OWN_FEATURES).casefold(), method, transform, metric))
+    name = dataset.removesuffix(OWN_FEATURES).removeprefix(SYNTHETIC).casefold()
+    return _figures().get((table, name, method, transform, metric))

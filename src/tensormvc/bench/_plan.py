@@ -15,6 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from ._ladders import ladder, number
 from ._methods import BASELINES, METHODS, TRANSFORM_NAMES, find_transform
 
 # The tables of the paper that a plan can be compared with.
@@ -175,11 +176,15 @@ def _transform(value: Any, where: str) -> PlannedTransform:
 
 @dataclass(frozen=True)
 class PlannedMethod:
-    """A method: its name, the values of its parameters, and values that replace them under some transforms."""
+    """A method: its name, the values of its parameters, and values that replace them under some transforms.
+
+    `bounds` has the lowest and the highest value up to which the list of a parameter is widened.
+    """
 
     name: str
     grid: Grid
     under: Mapping[str, Grid]
+    bounds: Mapping[str, Sequence[Any]]
 
 
 def _method(value: Any, name: str, transforms: Collection[str]) -> PlannedMethod:
@@ -187,21 +192,41 @@ def _method(value: Any, name: str, transforms: Collection[str]) -> PlannedMethod
     method = METHODS[_one_of(METHODS)(name, "methods")]
     grid = partial(_grid, owner=name, known=method.defaults(), check=method.check)
     table = _table(value, where)
+    bounds = _table(table.pop("bounds", {}), f"{where}.bounds")
     under = _table(table.pop("transforms", {}), f"{where}.transforms")
     for transform in under:
         _one_of(transforms)(transform, f"{where}.transforms")
     by_transform = {key: grid(value, f"{where}.transforms.{key}") for key, value in under.items()}
-    return PlannedMethod(name, grid(table, where), by_transform)
+    planned = PlannedMethod(name, grid(table, where), by_transform, bounds)
+    for key, ends in bounds.items():
+        grid({key: ends}, f"{where}.bounds")
+        lists = [one.tried[key] for one in (planned.grid, *by_transform.values()) if key in one.tried]
+        for values in lists or [[]]:
+            _check_bounds(ends, values, f"{where}.bounds.{key}")
+    return planned
+
+
+def _check_bounds(ends: Any, values: Sequence[Any], where: str) -> None:
+    """Check the bounds of a parameter against the list of its values."""
+    pair = ends if isinstance(ends, list) and len(ends) == 2 else [None, None]
+    low, high, *inner = (number(value) or 0.0 for value in (*pair, *values))
+    if not ladder(values) or not 0 < low <= min(inner) <= max(inner) <= high:
+        raise PlanError(f"{where} = {ends!r}: expected two positive numbers around the two or more of {list(values)}")
 
 
 @dataclass(frozen=True)
 class Note:
-    """A remark for the report on all cells that match; an empty name matches any."""
+    """A remark on all cells that match; an empty name matches any."""
 
     text: str = _key(_text)
     dataset: str = _key(_text, "")
     method: str = _key(_text, "")
     transform: str = _key(_text, "")
+
+    def matches(self, dataset: str, method: str, transform: str) -> bool:
+        """Return whether it is about this cell."""
+        place = dataset, method, transform
+        return place == (self.dataset or dataset, self.method or method, self.transform or transform)
 
 
 def _note(value: Any, where: str) -> Note:
@@ -220,6 +245,8 @@ class Plan:
         Contents of the file.
     title : str
         One line that describes the benchmark.
+    heading : str
+        A few words that name the benchmark in the report; the name by default.
     paper : str or None
         Table of the paper to compare the results with.
     datasets : tuple of PlannedData
@@ -242,8 +269,12 @@ class Plan:
         Number of trials in which every setting of the grid runs; None for all trials.
     screen_keep : int or None
         Number of settings per cell, those with the best mean ACC, that run in the remaining trials.
+    device : str or None
+        PyTorch device of the fits, such as "cuda"; None for NumPy.
     notes : tuple of Note
         Remarks for the report.
+    skip : tuple of Note
+        Cells that do not run, with the reason.
 
     Examples
     --------
@@ -256,6 +287,7 @@ class Plan:
     name: str
     text: str
     title: str = _key(_text)
+    heading: str = _key(_text, "")
     paper: str | None = _key(_one_of(PAPER_TABLES), None)
     datasets: tuple[PlannedData, ...] = _key(_items(_dataset, least=1))
     transforms: tuple[PlannedTransform, ...] = _key(_items(_transform), ())
@@ -265,9 +297,16 @@ class Plan:
     seed: int = _key(_integer(0), 0)
     shuffle_rates: tuple[float, ...] = _key(_items(_rate, least=1), (1.0,))
     defaults: bool = _key(_flag, True)
+    device: str | None = _key(_text, None)
     screen_trials: int | None
     screen_keep: int | None
     notes: tuple[Note, ...] = _key(_items(_note), ())
+    skip: tuple[Note, ...] = _key(_items(_note), ())
+
+    @property
+    def label(self) -> str:
+        """Name of the plan for readers."""
+        return (self.heading or self.name) + (f" ({self.device})" if self.device and self.heading else "")
 
 
 def _folder() -> Any:
@@ -279,15 +318,18 @@ def shipped_plans() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
 
 
-def load_plan(plan: str | Path, *, seed: int | None = None) -> Plan:
+def load_plan(plan: str | Path, *, seed: int | None = None, device: str | None = None) -> Plan:
     """Read a plan that comes with the package, or a TOML file.
 
     Parameters
     ----------
     plan : str or path-like
-        "ablation-basis", "ablation-ka", "ablation-kn", "clustering", "runtime", "shuffle-rate", "smoke", or a path.
+        "ablation-basis", "ablation-ka", "ablation-kn", "clustering", "clustering-caltech", "runtime", "shuffle-rate",
+        "shuffle-rate-caltech", "smoke", or a path.
     seed : int, optional
         Seed of the first trial; that of the plan by default.
+    device : str, optional
+        PyTorch device of the fits, such as "cuda". It becomes part of the plan and of its name.
 
     Returns
     -------
@@ -306,7 +348,10 @@ def load_plan(plan: str | Path, *, seed: int | None = None) -> Plan:
         raise PlanError(f"{plan}: no such file; the plans by name are {', '.join(shipped_plans())}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(f"{plan} cannot be read: {error}") from error
-    parsed = parse_plan(file.name.removesuffix(".toml"), text)
+    name = file.name.removesuffix(".toml")
+    if device is not None:
+        name, text = f"{name}-{device.replace(':', '')}", f'device = "{device}"\n{text}'
+    parsed = parse_plan(name, text)
     return parsed if seed is None else replace(parsed, seed=seed)
 
 

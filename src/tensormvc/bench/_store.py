@@ -1,6 +1,7 @@
 """Results in one SQLite file, which several processes can share and which survives a process being killed."""
 
 import json
+import math
 import os
 import socket
 import sqlite3
@@ -168,6 +169,13 @@ class Store(AbstractContextManager["Store"]):
     def successful(self, column: str) -> dict[str, float]:
         """Return a column of the results, such as ``"ACC"`` or ``"seconds"``, for every successful fit by key."""
         return dict(map(tuple, self._connection.execute(f"SELECT key, {column} FROM results WHERE status = 'done'")))
+
+    def scores(self, *, retry_before: float = 0.0) -> dict[str, float]:
+        """Return the ACC of every finished fit by key, NaN for a failure; see `finished`."""
+        query = "SELECT key, \"ACC\" FROM results WHERE status = 'done' OR finished >= ?"
+        return {
+            key: math.nan if score is None else score for key, score in self._connection.execute(query, (retry_before,))
+        }
 
     def finished(self, *, retry_before: float = 0.0) -> set[str]:
         """Return the keys of all results, without the failures before a time, which are to be run again."""

@@ -1,7 +1,8 @@
 """The figures of a benchmark: stored results under both selections of settings, and the paper's beside them."""
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
@@ -9,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._cells import NO_TRANSFORM, Cell, Setting, all_jobs, cells, kept
+from ._cells import NO_TRANSFORM, Cell, Setting, all_jobs, cells, kept, screening_scores, tried
 from ._data import OWN_FEATURES, Facts
+from ._ladders import number
 from ._paper import Printed, printed
 from ._plan import Plan, parse_plan
 from ._store import Outcome, StoredPlan
@@ -41,13 +43,24 @@ class Selected:
     selection: str
     setting: Setting
     trials: tuple[Outcome, ...]
-    n_settings: int
+    tried: tuple[Setting, ...]
     table: str | None
 
     @property
     def place(self) -> Place:
         """Where it stands in the tables."""
         return Place(*self.cell.group, self.selection, self.cell.rate)
+
+    @property
+    def grid_label(self) -> str:
+        """The values that were tried for each parameter, in one line."""
+        values: dict[str, dict[Any, None]] = {}
+        for setting in self.tried:
+            for name, value in setting.written.items():
+                values.setdefault(name, {})[value if number(value) else str(value)] = None
+        ordered = {name: sorted(listed, key=lambda v: number(v) or 0.0) for name, listed in values.items()}
+        words = [f"{name}: {', '.join(map(str, listed))}" for name, listed in ordered.items()]
+        return "; ".join(words) if self.selection == ORACLE and words else "defaults only"
 
     @property
     def uses_labels(self) -> bool:
@@ -90,6 +103,18 @@ class Selected:
         return None if paper is None else round(self.figure(metric).mean - paper.mean, 2)
 
 
+class Edge(NamedTuple):
+    """A best setting at an end of what may be tried; the accuracies there and a step inside are of the screening."""
+
+    one: Selected
+    parameter: str
+    value: Any
+    lowest: Any
+    highest: Any
+    accuracy: float
+    inside: float
+
+
 @dataclass(frozen=True)
 class PlanResults:
     """A plan with the results of the file, which may hold those of other plans, too."""
@@ -106,9 +131,14 @@ class PlanResults:
         return {key: outcome.metrics["ACC"] for key, outcome in self.outcomes.items() if outcome.metrics is not None}
 
     @cached_property
+    def scores(self) -> dict[str, float]:
+        """Accuracy of every fit by key, NaN if it failed."""
+        return {key: self.accuracies.get(key, math.nan) for key in self.outcomes}
+
+    @cached_property
     def keys(self) -> set[str]:
-        """Keys of the fits that the plan needs, as far as the screening has decided."""
-        return {job.key for job in all_jobs(self.plan, self.cells, self.accuracies.get)}
+        """Keys of the fits that the plan needs, as far as the results decide."""
+        return {job.key for job in all_jobs(self.plan, self.cells, self.scores.get)}
 
     @property
     def n_fits(self) -> int:
@@ -125,7 +155,8 @@ class PlanResults:
         """Cells with failed fits: each error with the number of fits that ended with it."""
         failures = []
         for cell in self.cells:
-            settings = [setting for setting in (*cell.grid, cell.default) if setting is not None]
+            listed = tried(self.plan, cell, self.scores.get)
+            settings = [setting for setting in (*listed, cell.default) if setting is not None]
             keys = {cell.job(s, self.plan.seed + t).key for s in settings for t in range(self.plan.trials)}
             errors = Counter(self.outcomes[key].error for key in keys & self.outcomes.keys())
             failures += [(cell, error, count) for error, count in errors.items() if error is not None]
@@ -136,19 +167,22 @@ class PlanResults:
         """Every cell under both selections, where all its trials are complete."""
         selected: list[Selected | None] = []
         for cell in self.cells:
-            tried = [self._select(cell, ORACLE, setting) for setting in kept(self.plan, cell, self.accuracies.get)]
-            complete = [one for one in tried if one is not None]
+            listed = tried(self.plan, cell, self.scores.get)
+            best = [
+                self._select(cell, ORACLE, setting, listed)
+                for setting in kept(self.plan, cell, listed, self.scores.get)
+            ]
+            complete = [one for one in best if one is not None]
             selected.append(max(complete, key=attrgetter("accuracy"), default=None))
-            selected.append(None if cell.default is None else self._select(cell, DEFAULT, cell.default))
+            selected.append(None if cell.default is None else self._select(cell, DEFAULT, cell.default, [cell.default]))
         return [one for one in selected if one is not None]
 
-    def _select(self, cell: Cell, selection: str, setting: Setting) -> Selected | None:
+    def _select(self, cell: Cell, selection: str, setting: Setting, listed: Sequence[Setting]) -> Selected | None:
         keys = [cell.job(setting, self.plan.seed + trial).key for trial in range(self.plan.trials)]
         successful = tuple(self.outcomes[key] for key in keys if key in self.accuracies)
         if len(successful) < self.plan.trials:
             return None
-        n_settings = len(cell.grid) if selection == ORACLE else 1
-        return Selected(cell, selection, setting, successful, n_settings, self.plan.paper)
+        return Selected(cell, selection, setting, successful, tuple(listed), self.plan.paper)
 
     @cached_property
     def _by_place(self) -> dict[Place, Selected]:
@@ -157,6 +191,11 @@ class PlanResults:
     def find(self, dataset: str, method: str, transform: str, selection: str, rate: float = 1.0) -> Selected | None:
         """Return a cell under a selection, if it is complete."""
         return self._by_place.get(Place(dataset, method, transform, selection, rate))
+
+    def untuned(self, dataset: str, baseline: str) -> Selected | None:
+        """Return a baseline on shuffled samples; the labels choose among the views if it is of single views."""
+        found = [self.find(dataset, baseline, NO_TRANSFORM, selection) for selection in (DEFAULT, ORACLE)]
+        return found[0] or found[1]
 
     def counterpart(self, one: Selected, **changes: Any) -> Selected | None:
         """Return the cell whose place differs in `changes` only, such as ``transform="FFT"``."""
@@ -169,12 +208,25 @@ class PlanResults:
 
     def remarks(self, one: Selected) -> list[str]:
         """Return the notes of the plan on a cell."""
-        dataset, method, transform = one.cell.group
-        return [
-            note.text
-            for note in self.plan.notes
-            if (note.dataset or dataset, note.method or method, note.transform or transform) == one.cell.group
-        ]
+        return [note.text for note in self.plan.notes if note.matches(*one.cell.group)]
+
+    @cached_property
+    def edges(self) -> list[Edge]:
+        """Where the best setting of a cell is the last value of a parameter, and better than the value beside it."""
+        found = []
+        for one in self.selected:
+            for name, rungs in one.cell.ladders.items() if one.selection == ORACLE else ():
+                value = one.setting.written[name]
+                if value in (rungs[0], rungs[-1]):
+                    inner = one.cell.beside(one.setting, name)[0]
+                    pair = [
+                        screening_scores(self.plan, one.cell, setting, self.scores.get)
+                        for setting in (one.setting, inner)
+                    ]
+                    ours, beside = (100 * float(np.mean([math.nan if x is None else x for x in part])) for part in pair)
+                    if not ours <= beside:
+                        found.append(Edge(one, name, value, rungs[0], rungs[-1], ours, beside))
+        return found
 
     def compared(self, selection: str, metric: str = "ACC") -> list[tuple[Selected, float]]:
         """Return the cells that the paper has a figure for, of the same features, with the difference to it."""

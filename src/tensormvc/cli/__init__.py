@@ -10,7 +10,7 @@ import typer
 
 from .. import __version__
 from ._audit import audit
-from ._bench import bench, report_bench, run_bench
+from ._bench import bench, paper_bench, report_bench, run_bench
 from ._cluster import cluster
 from ._convert import convert, info
 from ._demo import demo
@@ -30,7 +30,7 @@ app = typer.Typer(
 )
 for group, commands in (
     (app, (cluster, predict, explain, audit, info, convert, demo)),
-    (bench, (run_bench, report_bench)),
+    (bench, (run_bench, report_bench, paper_bench)),
 ):
     for command in commands:
         # The terminal breaks the lines of a paragraph, not the source.

@@ -1,10 +1,10 @@
-"""``tensormvc bench``: run the paper's tables, and report the results."""
+"""``tensormvc bench``: run the tables and figures of the paper, and report the results."""
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from ._options import Force, Json, argument, option
 from ._outcome import BAD_DATA, BAD_OUTPUT, Failure, usage_error, working_on_data, writing_output
 from ._report import command_line
 from ._screen import TEXTS, progress, show
+
+if TYPE_CHECKING:
+    from ..bench import Plan
 
 bench = typer.Typer(
     name="bench",
@@ -30,6 +33,7 @@ def run_bench(
     retry: Annotated[bool, option("bench", "--retry")] = False,
     dry_run: Annotated[bool, option("bench", "--dry-run")] = False,
     seed: Annotated[int | None, option("bench", "--seed", min=0, max=2**31)] = None,
+    device: Annotated[str | None, option("bench", "--device")] = None,
     as_json: Json = False,
 ) -> None:
     """Run the fits in PLAN that are not in RESULTS yet.
@@ -40,13 +44,9 @@ def run_bench(
     Example: tensormvc bench run smoke --jobs 2
     """
     from .. import bench as benchmark
-    from ..bench._plan import PlanError
     from ..bench._run import plan_outlook
 
-    try:
-        loaded = benchmark.load_plan(plan, seed=seed)
-    except PlanError as error:
-        raise usage_error(str(error)) from error
+    loaded = _plan(plan, seed=seed, device=device)
     results = Path(f"{loaded.name}.sqlite") if output is None else output
     if dry_run:
         with working_on_data(), _results(results, BAD_OUTPUT):
@@ -69,9 +69,52 @@ def run_bench(
         raise Failure(BAD_DATA, message)
 
 
+def paper_bench(
+    plan: Annotated[list[str] | None, argument("bench_paper", "PLAN")] = None,
+    output: Annotated[Path, option("bench_paper", "--output", "-o", metavar="DIR")] = Path("paper"),
+    data: Annotated[Path | None, option("bench", "--data", metavar="DIR")] = None,
+    jobs: Annotated[int, option("bench", "--jobs", "-j", min=1)] = 1,
+    device: Annotated[str | None, option("bench", "--device")] = None,
+    dry_run: Annotated[bool, option("bench", "--dry-run")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run all tables and figures of the paper that are not in DIR yet, and write the report there.
+
+    The command can be killed at any time; run it again to resume. The report is written after every plan.
+
+    Example: tensormvc bench paper -o paper --jobs 2
+    """
+    from ..bench._reproduce import PAPER_PLANS, RESULTS, paper_outlook, reproduce
+    from ..bench._run import in_hours
+
+    plans = [_plan(name, device=device) for name in plan or PAPER_PLANS]
+    results = output / RESULTS
+    if dry_run:
+        with working_on_data(), _results(results, BAD_OUTPUT):
+            outlooks = paper_outlook(plans, output, data, jobs)
+        lines = [
+            f"{one.name}: {one.title}\n  {ahead.in_words()}; {in_hours(seconds)} with --jobs {jobs}"
+            for one, ahead, seconds in outlooks
+        ]
+        total = sum(seconds for *_, seconds in outlooks)
+        lines.append(f"All: about {in_hours(total)}. Grids may be widened, which adds fits.")
+        parts = [{"plan": one.name, **vars(ahead), "seconds": seconds} for one, ahead, seconds in outlooks]
+        show({"results": results, "plans": parts, "seconds": total}, as_json, lines)
+        return
+    with working_on_data(), _results(results, BAD_OUTPUT), writing_output(output), progress("the paper") as advance:
+        summaries, written = reproduce(
+            plans, output, data=data, n_jobs=jobs, command=command_line(), progress=lambda one: advance
+        )
+    lines = [f"{one.plan}: {one.n_fits:,} fits, {one.n_failed} failed; {in_hours(one.seconds)}" for one in summaries]
+    show({"plans": summaries, "files": written}, as_json, [*lines, f"Report: {output / 'index.html'}"])
+    if errors := [error for one in summaries for error in one.errors]:
+        raise Failure(BAD_DATA, f"{sum(one.n_failed for one in summaries)} fits failed, the first with: {errors[0]}")
+
+
 def report_bench(
     results: Annotated[Path, argument("bench", "RESULTS")],
     output: Annotated[Path, option("bench_report", "--output", "-o", metavar="DIR")] = Path("bench-report"),
+    data: Annotated[Path | None, option("bench_report", "--data", metavar="DIR")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -84,8 +127,19 @@ def report_bench(
     from ..bench import write_bench_report
 
     with _results(results, BAD_DATA), writing_output(output):
-        written = write_bench_report(results, output, force=force)
+        written = write_bench_report(results, output, force=force, data=data)
     show({"results": results, "files": written}, as_json, map(str, written))
+
+
+def _plan(name: str, **options: Any) -> "Plan":
+    """Load a plan, or end with an error of usage."""
+    from ..bench import load_plan
+    from ..bench._plan import PlanError
+
+    try:
+        return load_plan(name, **options)
+    except PlanError as error:
+        raise usage_error(str(error)) from error
 
 
 @contextmanager

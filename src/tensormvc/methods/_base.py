@@ -70,6 +70,8 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     verbose: int = 0
     callback: Callable[..., Any] | None = None
     keep: str | None = None
+    # Whether `max_iter` is a parameter of the model, so that reaching it is no reason to warn.
+    stops_early: ClassVar[bool] = False
 
     labels_: NDArray[np.intp]
     _placement: AnchorPlacement | None = None
@@ -191,7 +193,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.n_iter_: int = run.n_iter
         self.converged_: bool = run.converged
         self.history_ = run.history
-        if not run.converged and run.n_iter == self.max_iter:
+        if not run.converged and run.n_iter == self.max_iter and not self.stops_early:
             warnings.warn(
                 f"{type(self).__name__} did not converge in {self.max_iter} rounds (residuals "
                 f"{run.history[-1].residuals}): raise max_iter, or tol={self.tol}",

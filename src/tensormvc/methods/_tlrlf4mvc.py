@@ -311,11 +311,10 @@ class TLRLF4MVC(TensorClusterer):
         Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
     lam : float, default=0.01
         Ridge λ of the kernel regression. The larger, the smoother the codes are as functions of the samples. This
-        default and the next two were chosen together, without labels (docs/defaults.md).
-    gamma : float, default=1.0
+        default, the next two and `max_iter` were chosen together, without labels (docs/defaults.md).
+    gamma : float, default=0.03
         Weight γ of the low rank. The larger, the more the views must agree, up to where nothing is left of the low-rank
-        copy and the basis has no say. With the default that happens on much data before the codes come to rest: without
-        labels, wherever the low rank stayed it did worse (docs/defaults.md).
+        copy and the basis has no say.
     mu_max : float, default=0.1
         Cap of the penalty that ties the codes to the clusters of k-means. The larger, the more the result keeps to
         them.
@@ -323,8 +322,9 @@ class TLRLF4MVC(TensorClusterer):
         Anchors of the kernel in each view, a power of 2; by default 1024, or a quarter of the samples if that is less.
     view_sizes : sequence of int, optional
         Numbers of columns of the views, where these are given side by side in one array.
-    max_iter : int, default=200
-        Maximum number of rounds.
+    max_iter : int, default=20
+        Number of rounds, unless the codes come to rest before. It is a parameter of the model: the problem has its
+        minimum at zero codes, and the labels come from the codes before they have faded (docs/defaults.md).
     tol : float, default=1e-4
         Change of the codes of a view, in the Frobenius norm, at which to stop.
     random_state : int, RandomState instance or None, default=None
@@ -371,6 +371,7 @@ class TLRLF4MVC(TensorClusterer):
     """
 
     works_on_rows = True
+    stops_early = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **TensorClusterer._parameter_constraints,
@@ -383,11 +384,11 @@ class TLRLF4MVC(TensorClusterer):
     n_clusters: int = 8
     basis: Any = "auto"
     lam: float = 0.01
-    gamma: float = 1.0
+    gamma: float = 0.03
     mu_max: float = 0.1
     n_kernel_anchors: int | str = "auto"
     view_sizes: Sequence[int] | None = None
-    max_iter: int = 200
+    max_iter: int = 20
     tol: float = 1e-4
     random_state: Any = None
     verbose: int = 0

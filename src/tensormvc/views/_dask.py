@@ -272,7 +272,7 @@ class ChunkedViews(Views):
         The rows.
     looks : list of futures
         For each piece of rows, what a look at them found, by view in the order given.
-    contents : list of arrays
+    given_contents : list of arrays
         Hashes of the views, in the order given.
     largest : ndarray of shape (n_views,)
         The largest absolute value of each view, in working order.
@@ -280,7 +280,7 @@ class ChunkedViews(Views):
 
     chunks: Chunks = field(kw_only=True)
     looks: list[Any] = field(kw_only=True)
-    contents: list[NDArray[np.int64]] = field(kw_only=True)
+    given_contents: list[NDArray[np.int64]] = field(kw_only=True)
     largest: NDArray[np.float64] = field(kw_only=True)
 
     @property
@@ -323,7 +323,7 @@ def chunked_views(views: Any, view_sizes: Sequence[int] | None) -> ChunkedViews:
         categories=({},) * len(order),
         chunks=chunks,
         looks=looks,
-        contents=contents,
+        given_contents=contents,
         largest=largest[order],
     )
 

@@ -300,33 +300,27 @@ def as_views(
         return views
     collected = collect(views, view_sizes, lenient=lenient, categories=categories)
     parts, names = collected.parts, collected.names
-    if device is not None:
-        device = torch_device(device)
-    else:
-        device = next((part.device for part in parts if is_tensor(part)), None)
+    given = next((part.device for part in parts if is_tensor(part)), None)
+    device = given if device is None else torch_device(device)
     where = device
     if lenient and any(is_sparse(part) or (keep_on_disk and is_lazy(part)) for part in parts):
         where, parts = None, [on_host(part) if is_tensor(part) else part for part in parts]
-    lazy = [keep_on_disk and where is None and is_lazy(part) for part in parts]
-    if sum(part.nbytes for part, stays in zip(parts, lazy, strict=True) if stays) <= LAZY_BYTES:
-        lazy = [False] * len(parts)
+    lazy = _staying_on_disk(parts, keep_on_disk and where is None)
     checked = [
         check_on_disk(part, name, gaps=lenient) if stays else check_view(part, name, where, gaps=lenient)
         for part, name, stays in zip(parts, names, lazy, strict=True)
     ]
-    lengths = [view.values.shape[0] for view in checked]
-    check_lengths(lengths, names)
+    check_lengths([view.values.shape[0] for view in checked], names)
     missing = _missing([view.missing for view in checked], collected)
     hashes = [row_hashes(view.values) if view.hashes is None else view.hashes for view in checked]
     for h, lacking in zip(hashes, missing.T, strict=True):
         h[lacking] = MISSING_HASH  # differs from the hash of a zero row
-    sizes = _sizes(checked) if lenient else np.zeros((lengths[0], len(parts)))
+    sizes = _sizes(checked) if lenient else np.zeros(missing.shape)
     contents = [mixed(content_of(h)) for h in hashes]
-    view_order = list(range(len(parts)))
-    if not keep_view_order:
-        view_order = order_of_views(contents, [(is_sparse(view.values), str(view.dtype)) for view in checked])
+    kinds = [(is_sparse(view.values), str(view.dtype)) for view in checked]
+    view_order = list(range(len(parts))) if keep_view_order else order_of_views(contents, kinds)
     keys = keys_of(hashes, contents)
-    order = np.argsort(keys, kind="stable") if canonical else np.arange(lengths[0])
+    order = np.argsort(keys, kind="stable") if canonical else np.arange(len(keys))
     rank = order if canonical else None
 
     def rows_of(v: int) -> Any:
@@ -352,6 +346,13 @@ def as_views(
         sizes=sizes[order][:, view_order],
         contents=tuple(contents[v] for v in view_order),
     )
+
+
+def _staying_on_disk(parts: list[Any], allowed: bool) -> list[bool]:
+    """Return which views are on disk, if that is allowed and they are too large to be read."""
+    lazy = [allowed and is_lazy(part) for part in parts]
+    large = sum(part.nbytes for part, stays in zip(parts, lazy, strict=True) if stays) > LAZY_BYTES
+    return [stays and large for stays in lazy]
 
 
 def _sizes(checked: list[Checked]) -> NDArray[np.float64]:
