@@ -122,7 +122,7 @@ class Options:
         if key not in self._fitted:
             v, name = key
             array, rows = self.arrays[v], self.rows[v]
-            scaling = fit_scaling(array[rows], name)
+            scaling = fit_scaling(array[rows], name, self.device)
             self._fitted[key] = _Option(v, scaling, scaled_rows(scaling, array, rows), rows, self.device)
         return self._fitted[key]
 

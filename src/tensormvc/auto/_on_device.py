@@ -113,12 +113,14 @@ class DevicePlacement(Placement):
         n, n_rows = len(samples), max(len(samples), _BLOCK)
         with device_lock:
             links, scores, decided = self._placed_there([self._filled(array, n_rows) for array in samples.arrays])
-            here = ~on_host(decided)[:n] | samples.missing.any(axis=1)
             row, column = links[:n].nonzero(as_tuple=True)
-            entries = [on_host(part) for part in (links[row, column], row, column)]
-            all_scores = np.array(on_host(scores)[:n])
-        values, row, column = (part[~here[entries[1]]] for part in entries)
+            entries = links[row, column], row.int(), column.int()
+            del links
+        values, row, column = map(on_host, entries)
+        all_scores = np.array(on_host(scores)[:n])
+        here = ~on_host(decided)[:n] | samples.missing.any(axis=1)
         if here.any():
+            values, row, column = (part[~here[row]] for part in (values, row, column))
             others, all_scores[here] = super()._placed(samples[here])
             rest = others.tocoo()
             values = np.concatenate([values, rest.data])

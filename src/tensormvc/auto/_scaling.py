@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, eigh
 from sklearn.preprocessing import normalize
 
-from ..backend.arrays import in_double, is_sparse, is_tensor, namespace, on_device
-from ..backend.threads import one_blas_thread, parallel_ranges
+from ..backend.arrays import in_double, is_sparse, is_tensor, namespace, on_device, on_host
+from ..backend.linalg import leading_eigenpairs
+from ..backend.threads import device_lock, one_blas_thread, parallel_ranges
 
 # Views with at most this share of non-zero values are stored as sparse matrices, where zero means "absent".
 _SPARSE_UP_TO = 0.1
@@ -203,7 +204,7 @@ class Scaling:
         return (_unit(scaled) if recipe.unit else scaled) / self.size
 
 
-def fit_scaling(view: Any, name: str) -> Scaling:
+def fit_scaling(view: Any, name: str, device: Any = None) -> Scaling:
     """Fit a scaling to the samples of a (lean) view.
 
     Parameters
@@ -212,6 +213,8 @@ def fit_scaling(view: Any, name: str) -> Scaling:
         The samples that have this view, without gaps.
     name : str
         One of `RECIPES`.
+    device : torch.device, optional
+        Where principal components are computed; by default on the host.
 
     Returns
     -------
@@ -225,7 +228,7 @@ def fit_scaling(view: Any, name: str) -> Scaling:
     offset = _offset(values, recipe)
     components = None
     if recipe.components:
-        components = _components(values, offset, whitened=recipe.components == "whitened")
+        components = _components(values, offset, device, whitened=recipe.components == "whitened")
         offset = None if offset is None else offset @ components
     scaling = Scaling(name, factor, components, offset)
     scaled = scaling.apply(view)
@@ -292,7 +295,7 @@ def _dense(row: Any) -> NDArray[np.float64]:
     return np.asarray(row.toarray() if is_sparse(row) else row).ravel()
 
 
-def _components(values: Any, offset: Any, *, whitened: bool) -> NDArray[np.float64]:
+def _components(values: Any, offset: Any, device: Any, *, whitened: bool) -> NDArray[np.float64]:
     """Return the leading principal directions of the first samples, (d, q), divided as `whitened` says.
 
     They come from the smaller one of the two Gram matrices. If all samples are equal, the only direction is zero.
@@ -312,7 +315,7 @@ def _components(values: Any, offset: Any, *, whitened: bool) -> NDArray[np.float
     else:
         product = np.asarray(values @ mean)
         gram = _dense_product(values, values.T) - product[:, None] - product + mean @ mean
-    variances, vectors = _largest_eigenpairs(gram / n, count)
+    variances, vectors = _largest_eigenpairs(gram / n, count, device)
     average = max(float(np.trace(gram)) / n / rank, np.finfo(np.float64).tiny)
     kept = variances > max(1e-10 * float(variances[-1]), least, _LEAST_SPREAD**2)
     if not kept.any():
@@ -323,8 +326,12 @@ def _components(values: Any, offset: Any, *, whitened: bool) -> NDArray[np.float
     return np.ascontiguousarray(vectors / np.sqrt(variances + average) if whitened else vectors)
 
 
-def _largest_eigenpairs(matrix: NDArray[np.float64], count: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _largest_eigenpairs(matrix: NDArray[np.float64], count: int, device: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the largest eigenvalues, ascending, and their eigenvectors."""
+    if device is not None:
+        with device_lock:
+            values, vectors = map(on_host, leading_eigenpairs(on_device(matrix, device), count))
+        return values[::-1], vectors[:, ::-1]
     try:
         return eigh(matrix, subset_by_index=(len(matrix) - count, len(matrix) - 1), check_finite=False)
     except LinAlgError:  # LAPACK's solver for some eigenpairs gives up on some matrices of low rank

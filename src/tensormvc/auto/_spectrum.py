@@ -19,7 +19,7 @@ _TOLERANCE = 1e-6
 # Filtered subspace iteration: vectors beside those asked for, degree of the polynomial, and rounds at most.
 _SPARE = 32
 _SPARE_SHARE = 0.25
-_DEGREE = 12
+_DEGREE = 20
 _MOST_ROUNDS = 40
 
 Pairs = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -96,7 +96,8 @@ def _filtered(adjacency: sp.csr_array, null: NDArray[np.float64], count: int, de
         middle, half = (float(values[-1]) - 1) / 2, (float(values[-1]) + 1) / 2
         before, vectors = vectors, (products - middle * vectors) / half
         for _ in range(_DEGREE - 1):
-            before, vectors = vectors, (matrix @ vectors - middle * vectors) * (2 / half) - before
+            rest = before + (2 * middle / half) * vectors
+            before, vectors = vectors, torch.addmm(rest, matrix, vectors, beta=-1, alpha=2 / half)
     return None
 
 
