@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from ..views import Views
 from ._looks import ChosenScaling, asked_weights
 from ._members import Look, Member
@@ -32,7 +34,7 @@ class AutoReport:
     Attributes
     ----------
     normalisations : list of ChosenScaling
-        The scaling of each view in the way of looking at the views that counts most.
+        The scaling of each view, in the order given, in the way of looking at the views that counts most.
     view_weights : dict of str to float
         Weights of the views there, with mean 1.
     asked_weights : dict of str to float
@@ -156,11 +158,11 @@ def report_on(looks: list[Look], views: Views, presence: Presence, view_weights:
     evidence = looks[0].evidence
     members = [member for look in looks for member in look.members]
     asked = zip(views.names, asked_weights(view_weights, views), strict=True)
-    lacking = dict(zip(views.names, presence.n_missing.tolist(), strict=True))
+    given = np.argsort(views.view_order)
     return AutoReport(
         # Of all samples, not only of the landmarks that scalings are chosen on.
-        normalisations=[replace(choice, n_missing=lacking[choice.view]) for choice in evidence.choices],
-        view_weights=dict(zip(views.names, evidence.weights.tolist(), strict=True)),
+        normalisations=[replace(evidence.choices[v], n_missing=int(presence.n_missing[v])) for v in given],
+        view_weights={views.names[v]: float(evidence.weights[v]) for v in given},
         asked_weights={name: float(weight) for name, weight in asked if weight is not None},
         looks=[LookSummary(look.evidence.name, look.agreement, look.weight) for look in looks],
         agreement=sum(look.weight * look.agreement for look in looks),
