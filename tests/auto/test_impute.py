@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import tensormvc as tm
 from tensormvc.auto._impute import Completion, complete_gaps
+from tensormvc.auto._low_rank import low_rank_values
 
 from .data import blobs, with_gaps
 
@@ -142,3 +143,38 @@ def test_methods_that_refuse_gaps_name_the_remedy():
         tm.ESTMC(3).fit(views)
     labels = tm.TSVDMVC(3, tol=1e9, random_state=0).fit(tm.impute_views(views)).labels_
     assert labels.shape == (90,)
+
+
+def test_features_that_depend_on_each_other_complete_each_other():
+    """A matrix of rank 3: neighbours know its values roughly, the other features nearly exactly."""
+    rng = np.random.default_rng(0)
+    whole = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 20)) + 5
+    holes = rng.random(whole.shape) < 0.2
+    (found,) = complete_gaps([np.where(holes, np.nan, whole)], np.zeros((200, 1), dtype=bool))
+    np.testing.assert_array_equal(found[~holes], whole[~holes])
+    deviation = whole.std(axis=0)
+    # Ten rounds of a method that converges linearly.
+    assert np.sqrt(np.mean(np.square((found - whole) / deviation)[holes])) < 0.15
+
+
+def test_independent_features_are_completed_from_neighbours():
+    """Clusters of twenty equal samples, whose features are noise otherwise: no matrix of low rank is close to them."""
+    rng = np.random.default_rng(0)
+    whole = np.repeat(rng.normal(size=(60, 40)), 20, axis=0)
+    holes = rng.random(whole.shape) < 0.1
+    (found,) = complete_gaps([np.where(holes, np.nan, whole)], np.zeros((1200, 1), dtype=bool))
+    np.testing.assert_allclose(found, whole, atol=1e-12)
+
+
+def test_completed_values_stay_within_those_of_their_feature():
+    rng = np.random.default_rng(0)
+    whole = np.exp(rng.normal(size=(100, 2)) @ rng.normal(size=(2, 12)))
+    holes = rng.random(whole.shape) < 0.3
+    holes[:, 0] = True  # nothing is known of it
+    start = np.where(holes, 1.0, whole)
+    found = low_rank_values(whole, holes, start, 3)
+    known = np.where(holes, np.nan, whole)[:, 1:]
+    assert (found[:, 1:] >= np.nanmin(known, axis=0) - 1e-12).all()
+    assert (found[:, 1:] <= np.nanmax(known, axis=0) * (1 + 1e-12)).all()
+    np.testing.assert_array_equal(found[:, 0], start[:, 0])
+    np.testing.assert_allclose(found[~holes], whole[~holes], rtol=1e-12)

@@ -130,29 +130,31 @@ def complete_gaps(arrays: list[Any], missing: NDArray[np.bool_]) -> list[Any]:
         return arrays
     filled = _from_neighbours(arrays, gaps, missing)
     rng = np.random.default_rng(20260103)
-    held: list[Any] = [None] * len(arrays)
     without = list(arrays)
     for v, gap in enumerate(gaps):
         if gap is not None:
-            held[v] = ~gap & ~missing[:, v, None] & (rng.random(gap.shape) < _HELD_OUT)
-            without[v] = np.where(held[v], np.nan, _dense(arrays[v]))
-    found = _from_neighbours(
-        without, [None if gap is None else gap | h for gap, h in zip(gaps, held, strict=True)], missing
-    )
+            held_out = ~missing[:, v, None] & (rng.random(gap.shape) < _HELD_OUT)
+            without[v] = np.where(held_out, np.nan, _dense(arrays[v]))
+    found = _from_neighbours(without, [_gaps(array) for array in without], missing)
     for v, gap in enumerate(gaps):
         if gap is not None:
             rows = ~missing[:, v]
-            values, own, other = _dense(arrays[v])[rows], gap[rows], held[v][rows]
-            ranks = [rank for rank in _RANKS if rank < min(values.shape)]
-            completed = [
-                found[v][rows],
-                *(low_rank_values(values, own | other, found[v][rows], rank) for rank in ranks),
-            ]
-            deviations = np.maximum(np.nanstd(np.where(own, np.nan, values), axis=0), np.finfo(np.float64).tiny)
-            errors = [float(np.square(((guess - values) / deviations)[other]).sum()) for guess in completed]
-            if (best := int(np.argmin(errors))) > 0:
-                filled[v][rows] = low_rank_values(values, own, filled[v][rows], ranks[best - 1])
+            values = _dense(arrays[v])[rows]
+            if rank := _best_rank(values, _dense(without[v])[rows], _dense(found[v])[rows]):
+                filled[v][rows] = low_rank_values(values, gap[rows], filled[v][rows], rank)
     return filled
+
+
+def _best_rank(values: NDArray[Any], without: NDArray[Any], found: NDArray[Any]) -> int:
+    """Return the rank of the matrix that finds the values that are held out best; 0 if neighbours find them better."""
+    gaps = np.isnan(without)
+    held_out = gaps & ~np.isnan(values)
+    guesses = {rank: low_rank_values(values, gaps, found, rank) for rank in _RANKS if rank < min(values.shape)}
+    factor = _statistics(values, np.ones(len(values), dtype=bool))[1]
+    errors = {
+        rank: np.square(((guess - values) * factor)[held_out]).sum() for rank, guess in [(0, found), *guesses.items()]
+    }
+    return min(errors, key=errors.__getitem__)
 
 
 def _from_neighbours(arrays: list[Any], gaps: list[Any], missing: NDArray[np.bool_]) -> list[Any]:
