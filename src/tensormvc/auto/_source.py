@@ -84,9 +84,8 @@ class LocalSource:
         blocks = self.samples.blocks()
         for first in range(0, len(blocks), at_once):
             some = blocks[first : first + at_once]
-            for rows, block in zip(
-                some, parallel_map(lambda rows: placement.everything_about(self.samples[rows]), some)
-            ):
+            placed = parallel_map(lambda rows: placement.everything_about(self.samples[rows]), some)
+            for rows, block in zip(some, placed, strict=True):
                 links.append(block.pop("links"))
                 for name, values in block.items():
                     if name not in found:
