@@ -75,14 +75,16 @@ def test_the_order_means_nothing_on_a_device(backend, device, monkeypatch):
         np.testing.assert_array_equal(getattr(moved, name), getattr(model, name)[order])
 
 
-def test_one_sample_alone_gets_what_it_gets_in_a_batch(device):
+@pytest.mark.parametrize("normalisation", ["auto", "z-score-whitened"])
+def test_one_sample_alone_gets_what_it_gets_in_a_batch(device, normalisation):
     views, _y = blobs(200, widths=(4, 33))
-    model = fit([view[:120] for view in views], 3, device=device)
+    model = fit([view[:120] for view in views], 3, device=device, normalisation=normalisation)
     new = [view[120:] for view in views]
     for method in ("predict_proba", "transform", "outlier_score"):
         batch = getattr(model, method)(new)
-        alone = [getattr(model, method)([view[[i]] for view in new]) for i in range(80)]
-        np.testing.assert_array_equal(np.concatenate(alone), batch)
+        alone = [getattr(model, method)([view[[i]] for view in new]) for i in range(0, 80, 5)]
+        # Products with principal components round differently for different rows of a block.
+        np.testing.assert_allclose(np.concatenate(alone), batch[::5], rtol=0, atol=1e-12 * (normalisation != "auto"))
 
 
 def test_a_model_of_a_device_is_loaded_without_it(backend, device):

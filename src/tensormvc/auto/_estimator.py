@@ -67,7 +67,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     the samples or the views permutes the results and changes nothing else.
 
     Use it when there are no labels to choose a method or its parameters by. Use one of the methods, such as `ESTMC`, to
-    compare with published results, or on a GPU.
+    compare with published results.
 
     With n samples, d features in all, m views, k clusters and L = min(n, 10 000) landmarks, the neighbour searches take
     O(n·L·d) time and the clusterings O(L·k²). Memory is O(n·(k + m) + L·d), beside the views. Samples beyond the
@@ -99,9 +99,10 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         20 000. "low" also makes do with fewer clusterings. "auto" takes the highest level up to "high" that the time
         budget is enough for on this machine; set another one for results that do not depend on its speed.
     device : str or torch.device, optional
-        PyTorch device, such as "cuda", for the neighbour searches, the spectra of the graphs and the placement of
-        samples beyond the landmarks; by default that of the views if they are tensors. Samples are sent to it in
-        blocks, so that its memory need not hold them. Results are NumPy arrays.
+        PyTorch device, such as "cuda", for the neighbour searches, principal components, the spectra of the graphs and
+        the placement of samples beyond the landmarks; by default that of the views if they are tensors. Dense views go
+        there as a whole; sparse views, and views on disk, stay where they are. Results are NumPy arrays, with the
+        labels of the host.
     view_sizes : sequence of int, optional
         Number of columns of each view, if `fit` gets one array.
     random_state : int, RandomState instance or None, default=None

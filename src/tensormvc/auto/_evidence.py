@@ -249,7 +249,7 @@ def sizes(n_samples: int) -> tuple[int, ...]:
 def neighbours_in(parts: list[Any], missing: NDArray[np.bool_], device: Any = None) -> list[Neighbours]:
     """Return the nearest neighbours in each of the scaled views, of the samples that have it."""
     present = [np.flatnonzero(~lacking) for lacking in missing.T]
-    return parallel_map(lambda option: neighbours_of(*option, device), list(zip(parts, present, strict=True)))
+    return parallel_map(lambda view: neighbours_of(view[0], view[1], device), list(zip(parts, present, strict=True)))
 
 
 def neighbours_of(part: Any, rows: NDArray[np.intp], device: Any) -> Neighbours:

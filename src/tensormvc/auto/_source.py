@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -68,11 +69,14 @@ class LocalSource:
             list(views.arrays), views.widths, views.missing, zeros_count, views.hashes, views.sizes
         )
 
+    @cached_property
+    def _order(self) -> NDArray[np.intp]:
+        """The samples by their keys."""
+        return np.argsort(self.views.row_keys, kind="stable")
+
     def first(self, count: int) -> tuple[NDArray[np.intp], NDArray[np.uint64], Samples]:
         """Return the first samples with any value by their keys."""
-        described = np.flatnonzero(self.described)
-        keys = self.views.row_keys[described]
-        rows = described[np.argsort(keys, kind="stable")[:count]]
+        rows = self._order[self.described[self._order]][:count]
         return rows, self.views.row_keys[rows], self.samples[rows].on_host()
 
     def results(self, fitted: FittedClustering, notify: Notify) -> tuple[FittedClustering, dict[str, Any]]:
@@ -84,9 +88,8 @@ class LocalSource:
         blocks = self.samples.blocks()
         for first in range(0, len(blocks), at_once):
             some = blocks[first : first + at_once]
-            for rows, block in zip(
-                some, parallel_map(lambda rows: placement.everything_about(self.samples[rows]), some)
-            ):
+            placed = parallel_map(lambda rows: placement.everything_about(self.samples[rows]), some)
+            for rows, block in zip(some, placed, strict=True):
                 links.append(block.pop("links"))
                 for name, values in block.items():
                     if name not in found:
@@ -104,7 +107,8 @@ class LocalSource:
             found["membership"][rows] = found["membership"][rows][:, number]
             found["sample_view_weights"][rows] = found["sample_view_weights"][rows][:, given]
         found["links"] = sp.csr_array(sp.vstack(links))
-        found["ranks"] = np.argsort(np.argsort(keys, kind="stable"))
+        found["ranks"] = np.empty(n, dtype=np.intp)
+        found["ranks"][self._order] = np.arange(n)
         return fitted.renumbered(number), found
 
     def _room(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
