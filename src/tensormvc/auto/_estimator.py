@@ -257,6 +257,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             views,
             source.presence,
             self.view_weights,
+            np.argmax(shares, axis=1),
             cluster_number=estimate,
             n_clusters=self.n_clusters_,
             effort=effort.name,

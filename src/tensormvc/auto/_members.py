@@ -144,7 +144,7 @@ def run_looks(
                 named.append(("sample_graph", sample_graph, True))
             # One stream of random numbers per graph: threads take the graphs in any order.
             jobs += [(*graph, SampleRandom(evidence.views, seed), evidence.device) for graph in named]
-        labelings = iter(parallel_map(partial(_clustering, n_clusters), jobs))
+        labelings = iter(parallel_map(partial(_clustering, n_clusters, looks[0].views.missing), jobs))
         for evidence in some:
             tried.append(_scored(evidence, dict(islice(labelings, len(jobs) // len(some)))))
             progress(len(tried), len(looks), evidence.name)
@@ -152,11 +152,11 @@ def run_looks(
     return sorted(_weighted(tried), key=lambda look: -look.weight), left_out
 
 
-def _clustering(n_clusters: int, job: _Job) -> tuple[str, NDArray[np.intp]]:
+def _clustering(n_clusters: int, missing: NDArray[np.bool_], job: _Job) -> tuple[str, NDArray[np.intp]]:
     """Cluster the low frequencies of a graph: one per cluster, or some more that count less the higher they are."""
     name, graph, damped, random, device = job
     count = int(MORE_FREQUENCIES * n_clusters) + 1 if damped else n_clusters
-    values, points = low_frequencies(graph, count, device)
+    values, points = low_frequencies(graph, count, device, missing)
     if damped:
         points = points * np.maximum(1 - values, 0) ** 2
     labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS if n_clusters < _MANY else 0)

@@ -132,8 +132,9 @@ def cluster_number(looks: list[Evidence]) -> ClusterNumber:
     if most < 2:
         raise ValueError(f"n_samples={n} is too few to estimate the number of clusters: set n_clusters")
     numbers = _candidates(most)
-    graphs = [evidence.first(n).graph(kind) for evidence in looks for kind in _FUSIONS]
-    clusterings = parallel_map(partial(_clusterings, numbers=numbers), graphs)
+    first = [evidence.first(n) for evidence in looks]
+    graphs = [evidence.graph(kind) for evidence in first for kind in _FUSIONS]
+    clusterings = parallel_map(partial(_clusterings, numbers=numbers, missing=first[0].views.missing), graphs)
     labels, within, gaps = (list(column) for column in zip(*clusterings, strict=True))
     stability = np.array(parallel_map(_agreement, list(zip(*labels, strict=True))))
     mean_within, eigengaps = np.mean(within, axis=0), np.mean(gaps, axis=0)
@@ -146,13 +147,17 @@ def cluster_number(looks: list[Evidence]) -> ClusterNumber:
     return ClusterNumber(chosen, numbers, stability, mean_within, eigengaps, statement, levels)
 
 
-def _clusterings(graph: sp.csr_array, numbers: NDArray[np.intp]) -> tuple[list[Any], list[float], NDArray[np.float64]]:
+def _clusterings(
+    graph: sp.csr_array, numbers: NDArray[np.intp], missing: NDArray[np.bool_]
+) -> tuple[list[Any], list[float], NDArray[np.float64]]:
     """Return clusters of a graph for each number, their modularities, and the eigengaps."""
     n = graph.shape[0]
-    values, vectors = low_frequencies(graph, int(numbers[-1]) + 1)
+    values, vectors = low_frequencies(graph, int(numbers[-1]) + 1, missing=missing)
     merges = ward(normalize(vectors * np.maximum(1 - values, 0) ** _STEPS))[:, :2].astype(np.intp)
     labels = [merged(merges[: n - number], n) for number in numbers.tolist()]
-    return labels, [modularity(graph, own) for own in labels], np.diff(values)[numbers - 1]
+    gaps = np.zeros(numbers[-1])
+    gaps[: len(values) - 1] = np.diff(values)
+    return labels, [modularity(graph, own) for own in labels], gaps[numbers - 1]
 
 
 def _agreement(labelings: Sequence[NDArray[np.intp]]) -> float:

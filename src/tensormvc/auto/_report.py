@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import adjusted_mutual_info_score
 
 from ..views import Views
 from ._looks import ChosenScaling, asked_weights
@@ -13,6 +15,8 @@ from ._members import Look, Member
 from ._number import ClusterNumber
 from ._samples import Presence
 
+# Adjusted mutual information between the clusters and the views that samples have from which a warning is due.
+_FOLLOWS_PRESENCE = 0.2
 # Agreement of the clusterings from which a result is called clear, and below which it is called weak.
 _CLEAR = 0.8
 _WEAK = 0.5
@@ -59,6 +63,8 @@ class AutoReport:
         Number of samples that were clustered; the others got the labels of their nearest landmarks.
     n_gaps : dict of str to int
         Number of single values that were missing in each view, and completed from the nearest neighbours.
+    follows_presence : float
+        Adjusted mutual information between the clusters and which views samples have: about 0 if the values decide.
     n_single : int
         Number of samples that only one view describes.
     n_empty : int
@@ -82,6 +88,7 @@ class AutoReport:
     effort: str
     n_landmarks: int
     n_gaps: dict[str, int]
+    follows_presence: float
     n_single: int
     n_empty: int
     left_out: list[str]
@@ -113,6 +120,11 @@ class AutoReport:
             found.append(
                 "no view confirms another: their nearest neighbours agree no more than by chance, and views were "
                 "weighted by how reproducible their own neighbourhoods are"
+            )
+        if self.follows_presence > _FOLLOWS_PRESENCE:
+            found.append(
+                "the clusters follow which views samples have (adjusted mutual information "
+                f"{self.follows_presence:.2f}), maybe more than their values: too few samples have several views"
             )
         if self.n_empty:
             left_out = f"{self.n_empty} samples have no value in any view"
@@ -153,7 +165,14 @@ class AutoReport:
         return "; ".join(parts)
 
 
-def report_on(looks: list[Look], views: Views, presence: Presence, view_weights: Any, **others: Any) -> AutoReport:
+def report_on(
+    looks: list[Look],
+    views: Views,
+    presence: Presence,
+    view_weights: Any,
+    labels: NDArray[np.intp],
+    **others: Any,
+) -> AutoReport:
     """Return the report on a fit: what the looks and the counts of samples tell, and other attributes as they are."""
     evidence = looks[0].evidence
     members = [member for look in looks for member in look.members]
@@ -170,7 +189,15 @@ def report_on(looks: list[Look], views: Views, presence: Presence, view_weights:
         members=sorted(members, key=lambda member: -member.weight),
         n_samples=presence.n_samples,
         n_gaps={name: count for name, count in zip(views.names, views.n_gaps, strict=True) if count},
+        follows_presence=_follows_presence(evidence.views.missing, labels),
         n_single=presence.n_single,
         n_empty=presence.n_empty,
         **others,
     )
+
+
+def _follows_presence(missing: NDArray[np.bool_], labels: NDArray[np.intp]) -> float:
+    if not missing.any():
+        return 0.0
+    _, pattern = np.unique(missing, axis=0, return_inverse=True)
+    return float(adjusted_mutual_info_score(pattern.ravel(), labels))

@@ -25,11 +25,17 @@ _MOST_ROUNDS = 40
 Pairs = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
-def low_frequencies(graph: sp.csr_array, count: int, device: Any = None) -> Pairs:
+def low_frequencies(
+    graph: sp.csr_array, count: int, device: Any = None, missing: NDArray[np.bool_] | None = None
+) -> Pairs:
     """Return the lowest frequencies of a graph and their eigenvectors, up to signs and rotations.
 
     Distances between the rows of the eigenvectors, which a clustering compares, depend on neither. Use `GFT` where they
     matter.
+
+    Samples with the same views are linked more closely than others, and with many missing views this would be all that
+    the low frequencies see. Where samples lack views, the eigenvectors are therefore those of the Laplacian on the
+    vectors that do not depend on which views a sample has.
 
     Parameters
     ----------
@@ -39,11 +45,16 @@ def low_frequencies(graph: sp.csr_array, count: int, device: Any = None) -> Pair
         Number of frequencies; all n if it is larger.
     device : torch.device, optional
         Where they are computed; by default on the host.
+    missing : ndarray of bool of shape (n, n_views), optional
+        Which samples lack which view.
 
     Returns
     -------
     values, vectors : ndarrays of shape (count,) and (n, count)
+        Fewer, if there are not as many that do not depend on the views.
     """
+    if missing is not None and missing.any():
+        return _whatever_is_missing(graph, count, missing)
     n = graph.shape[0]
     count = min(n, count)
     adjacency = normalised_adjacency(graph)
@@ -63,6 +74,36 @@ def low_frequencies(graph: sp.csr_array, count: int, device: Any = None) -> Pair
             return pairs
     values, vectors = eigh(np.eye(n) - adjacency.toarray(), subset_by_index=(0, count - 1), check_finite=False)
     return values, vectors
+
+
+def _whatever_is_missing(graph: sp.csr_array, count: int, missing: NDArray[np.bool_]) -> Pairs:
+    """Return the lowest frequencies on the vectors orthogonal to which views samples lack, after the constant one."""
+    n = graph.shape[0]
+    adjacency = normalised_adjacency(graph)
+    roots = np.sqrt(np.asarray(graph.sum(axis=1)).ravel())
+    left, sizes, _ = np.linalg.svd(np.column_stack([roots, roots[:, None] * missing]), full_matrices=False)
+    known = left[:, sizes > _TOLERANCE * sizes[0]]
+    r = known.shape[1]
+    k = min(count - 1, n - r)
+    constant = (roots / np.linalg.norm(roots))[:, None]
+
+    def product(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        x = x - known @ (known.T @ x)
+        x = x - adjacency @ x
+        return np.asarray(x - known @ (known.T @ x))
+
+    pairs = None
+    if n > _DENSE_UP_TO and count < _DENSE_FROM_SHARE * n:
+        start = np.cos(np.arange(n))
+        pairs = lowest_eigenpairs(product, known, k + r, ceiling=2.0, start=start, tol=_TOLERANCE)
+    if pairs is None and k > 0:
+        # Beyond all frequencies, which are at most 2.
+        pairs = eigh(product(np.eye(n)) + 3 * known @ known.T, subset_by_index=(0, k - 1), check_finite=False)
+        r = 0
+    if pairs is None:
+        return np.zeros(1), constant
+    values, vectors = pairs
+    return np.concatenate([[0.0], values[r:]]), np.hstack([constant, vectors[:, r:]])
 
 
 def _filtered(adjacency: sp.csr_array, null: NDArray[np.float64], count: int, device: Any) -> Pairs | None:
