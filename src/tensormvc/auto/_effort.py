@@ -16,7 +16,7 @@ from ._members import MemberPlan
 _PER_PAIR = 4e-8
 _PER_PRODUCT = 7e-10
 _PER_MEMBER = 1.2e-6
-# How many times faster a device compares samples than the processors that feed it, at least.
+# How many times faster a device is assumed to compare samples than the processors beside it.
 _DEVICE_SPEED = 10
 # Ways to look at the views.
 _LOOKS = 7
