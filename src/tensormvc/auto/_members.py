@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.metrics import adjusted_mutual_info_score
 
 from ..backend.linalg import one_hot
 from ..backend.threads import parallel_map, thread_count
@@ -29,6 +30,9 @@ MORE_FREQUENCIES = 1.3
 # Random starts of k-means beside the one from a Ward tree, which they hardly ever beat with many clusters.
 _RESTARTS = 3
 _MANY = 30
+
+# Clusters that tell more than this about which views samples have (adjusted mutual information) are an artefact of it.
+FOLLOWS_PRESENCE = 0.1
 
 Progress = Callable[[int, int, str], None]
 
@@ -153,14 +157,29 @@ def run_looks(
 
 
 def _clustering(n_clusters: int, missing: NDArray[np.bool_], job: _Job) -> tuple[str, NDArray[np.intp]]:
-    """Cluster the low frequencies of a graph: one per cluster, or some more that count less the higher they are."""
+    """Cluster the low frequencies of a graph: one per cluster, or some more that count less the higher they are.
+
+    If the clusters follow which views samples have, only frequencies that do not depend on that are used.
+    """
     name, graph, damped, random, device = job
     count = int(MORE_FREQUENCIES * n_clusters) + 1 if damped else n_clusters
-    values, points = low_frequencies(graph, count, device, missing)
-    if damped:
-        points = points * np.maximum(1 - values, 0) ** 2
-    labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS if n_clusters < _MANY else 0)
+    labels = np.zeros(len(missing), dtype=np.intp)
+    for apart in (None, missing):
+        values, points = low_frequencies(graph, count, device, apart)
+        if damped:
+            points = points * np.maximum(1 - values, 0) ** 2
+        labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS if n_clusters < _MANY else 0)
+        if follows_presence(missing, labels) <= FOLLOWS_PRESENCE:
+            break
     return f"{name}, {points.shape[1]} frequencies", labels
+
+
+def follows_presence(missing: NDArray[np.bool_], labels: NDArray[np.intp]) -> float:
+    """Return the adjusted mutual information between clusters and which views samples have; 0 if they have all."""
+    if not missing.any():
+        return 0.0
+    _, pattern = np.unique(missing, axis=0, return_inverse=True)
+    return float(adjusted_mutual_info_score(pattern.ravel(), labels))
 
 
 def _scored(evidence: Evidence, labelings: dict[str, NDArray[np.intp]]) -> Look:

@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import adjusted_mutual_info_score
 
 from ..views import Views
 from ._looks import ChosenScaling, asked_weights
-from ._members import Look, Member
+from ._members import FOLLOWS_PRESENCE, Look, Member, follows_presence
 from ._number import ClusterNumber
 from ._samples import Presence
 
-# Adjusted mutual information between the clusters and the views that samples have from which a warning is due.
-_FOLLOWS_PRESENCE = 0.2
 # Agreement of the clusterings from which a result is called clear, and below which it is called weak.
 _CLEAR = 0.8
 _WEAK = 0.5
@@ -121,7 +118,7 @@ class AutoReport:
                 "no view confirms another: their nearest neighbours agree no more than by chance, and views were "
                 "weighted by how reproducible their own neighbourhoods are"
             )
-        if self.follows_presence > _FOLLOWS_PRESENCE:
+        if self.follows_presence > FOLLOWS_PRESENCE:
             found.append(
                 "the clusters follow which views samples have (adjusted mutual information "
                 f"{self.follows_presence:.2f}), maybe more than their values: too few samples have several views"
@@ -189,15 +186,8 @@ def report_on(
         members=sorted(members, key=lambda member: -member.weight),
         n_samples=presence.n_samples,
         n_gaps={name: count for name, count in zip(views.names, views.n_gaps, strict=True) if count},
-        follows_presence=_follows_presence(evidence.views.missing, labels),
+        follows_presence=follows_presence(evidence.views.missing, labels),
         n_single=presence.n_single,
         n_empty=presence.n_empty,
         **others,
     )
-
-
-def _follows_presence(missing: NDArray[np.bool_], labels: NDArray[np.intp]) -> float:
-    if not missing.any():
-        return 0.0
-    _, pattern = np.unique(missing, axis=0, return_inverse=True)
-    return float(adjusted_mutual_info_score(pattern.ravel(), labels))

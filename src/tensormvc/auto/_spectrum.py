@@ -33,9 +33,9 @@ def low_frequencies(
     Distances between the rows of the eigenvectors, which a clustering compares, depend on neither. Use `GFT` where they
     matter.
 
-    Samples with the same views are linked more closely than others, and with many missing views this would be all that
-    the low frequencies see. Where samples lack views, the eigenvectors are therefore those of the Laplacian on the
-    vectors that do not depend on which views a sample has.
+    Samples with the same views are linked more closely than others, and with many missing views this may be all that
+    the low frequencies see. With `missing`, the eigenvectors are those of the Laplacian on the vectors that do not
+    depend on which views a sample has.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def low_frequencies(
     device : torch.device, optional
         Where they are computed; by default on the host.
     missing : ndarray of bool of shape (n, n_views), optional
-        Which samples lack which view.
+        Which samples lack which view, if frequencies are not to depend on that.
 
     Returns
     -------

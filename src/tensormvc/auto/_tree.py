@@ -96,7 +96,7 @@ def build_tree(evidence: Evidence, shares: NDArray[np.float64], same: NDArray[np
     n, k = shares.shape
     most = max(k, min(k + max(_FEWEST_MORE, min(k, _MORE_CLUSTERS)), n // _LEAST_CLUSTER_SIZE))
     graphs = [evidence.graph(kind) for kind in FUSIONS]
-    points = normalize(low_frequencies(graphs[0], most, evidence.device, evidence.views.missing)[1])[same]
+    points = normalize(low_frequencies(graphs[0], most, evidence.device)[1])[same]
     leaves, leaf_labels, below = _split(points, labels, k, most)
     most = len(leaf_labels)
     merges = np.concatenate([below, _merge(shares, _centre_distances(evidence, labels, k), leaf_labels, below)])
