@@ -69,7 +69,7 @@ NAMES = {
     "tensormvc.report": ["ClusterRun", "write_cluster_report"],
     "tensormvc.selection": ["estimate_n_clusters", "modularity", "neighbour_information", "select_model"],
     "tensormvc.shrinkage": ["l21_shrink", "low_rank_shrink", "shrink_slices"],
-    "tensormvc.testing": ["check_basis", "check_penalty"],
+    "tensormvc.testing": ["assert_order_independent", "check_basis", "check_penalty"],
     "tensormvc.tl": ["cluster"],
 }
 
