@@ -58,7 +58,7 @@ def outputs(code: str, names: dict, path: Path, words: str) -> list[str]:
     for figure in map(plt.figure, plt.get_fignums()):
         path.parent.mkdir(exist_ok=True)
         figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Software": None})
-        caption = " ".join(words.split(". ")[0].split()).rstrip(".").replace("`", "")
+        caption = " ".join(words.split("\n\n")[-1].split(". ")[0].split()).rstrip(".").replace("`", "")
         lines += [f"![{caption}](figures/{path.name})", ""]
     plt.close("all")
     return lines

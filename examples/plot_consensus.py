@@ -2,7 +2,7 @@
 Two views that are both half right
 ==================================
 
-Three groups of samples. The first view cannot tell the groups 0 and 1 apart, the second cannot tell 1 and 2 apart, so
+Three groups of samples. The first view can hardly tell the groups 0 and 1 apart, the second 1 and 2, so
 that three clusters in either view alone split a group at random. Samples that are together in most clusterings of both
 views belong together: the matrix counts how often, and `MultiViewClustering` finds the groups that both views support.
 """
@@ -15,8 +15,8 @@ import tensormvc as tm
 
 rng = np.random.default_rng(0)
 group = np.arange(150) // 50
-first = rng.normal(scale=0.6, size=(150, 2)) + np.array([[0, 0], [0, 0], [4, 0]])[group]
-second = rng.normal(scale=0.6, size=(150, 2)) + np.array([[0, 0], [4, 0], [4, 0]])[group]
+first = rng.normal(scale=0.6, size=(150, 2)) + np.array([[0, 0], [0, 0.9], [4, 0]])[group]
+second = rng.normal(scale=0.6, size=(150, 2)) + np.array([[0, 0], [4, 0], [4, 0.9]])[group]
 views = [first, second]
 clusterings = [KMeans(3, n_init=1, random_state=seed).fit_predict(view) for seed in range(10) for view in views]
 together = np.mean([labels[:, None] == labels for labels in clusterings], axis=0)

@@ -23,7 +23,7 @@ import tensormvc as tm
 
 data = Path(os.environ["TENSORMVC_SHARED"]) / "data"
 cells = mudata.read_h5mu(data / "CITEseq500.h5mu")
-tm.tl.cluster(cells, n_clusters=8, random_state=0)
+tm.tl.cluster(cells, n_clusters=10, random_state=0)
 print(cells.obs[["tensormvc", "tensormvc_confidence"]].head())
 
 # %%
@@ -75,25 +75,24 @@ figure.colorbar(image, label="standard score")
 # ## What sets a cluster apart
 #
 # The model itself names the transcripts and proteins that set each cluster apart. `fit` accepts the same object.
-model = tm.MultiViewClustering(8, random_state=0).fit(cells)
-effects = model.explain().to_frame()
-leading = effects.sort_values("auc", ascending=False).groupby("cluster").head(3)
-leading = leading.sort_values(["cluster", "auc"], ascending=[True, False])
-print(leading[["cluster", "view", "feature", "auc"]].to_string(index=False))
+model = tm.MultiViewClustering(10, random_state=0).fit(cells)
+effects = model.explain().to_frame()  # leading features first; effect is the area under the ROC curve
+higher = effects[effects["effect"] > 0.5].groupby("cluster").head(3)
+print(higher[["cluster", "view", "feature", "effect", "low", "high"]].round(2).to_string(index=False))
 
 # %%
 # ## Cells that lack an assay
 #
-# Suppose that a fifth of the cells have no protein measurement. They stay in the data and are compared by their
+# Suppose that a tenth of the cells have no protein measurement. They stay in the data and are compared by their
 # transcripts; `sample_view_weights_` shows which assay counted for which cell.
-without = cells["adt"].obs_names[::5]
+without = cells["adt"].obs_names[::10]
 few = mudata.MuData({"rna": cells["rna"], "adt": cells["adt"][~cells["adt"].obs_names.isin(without)].copy()})
-partial = tm.MultiViewClustering(8, random_state=0).fit(few)
+partial = tm.MultiViewClustering(10, random_state=0).fit(few)
 same = pd.Series(model.labels_, index=model.sample_ids_).loc[partial.sample_ids_]
 print(f"{len(without)} cells without proteins; ARI with the clusters above {tm.metrics.ari(same, partial.labels_):.2f}")
 
 # %%
 # ## On the command line
 #
-# The same without Python: `tensormvc cluster cells.h5mu -k 8 -o labelled.h5mu --save model.tmvc --report page` writes a
+# The same without Python: `tensormvc cluster cells.h5mu -k 10 -o labelled.h5mu --save model.tmvc --report page` writes a
 # copy of the file with the clusters in `obs`, a model that labels new cells, and a page to read.
