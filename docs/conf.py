@@ -1,5 +1,6 @@
 """Settings of the documentation site; `make docs` builds it, without a network."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -55,7 +56,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,  # its page asks for scripts from elsewhere
     "remove_config_comments": True,
     "min_reported_time": 1,
-    "plot_gallery": True,
+    "plot_gallery": os.environ.get("TENSORMVC_GALLERY", "run") == "run",  # else the scripts are only shown
 }
 
 html_theme = "pydata_sphinx_theme"

@@ -4,7 +4,8 @@ A million rows
 
 A million samples in three views of 32 features, on one machine. Two ways: `MultiViewClustering`, which clusters some
 thousands of landmarks and places all others by them, and `ESTMC` with the anchor transform (AGFT), whose cost is linear
-in the number of samples.
+in the number of samples. The outputs are from two processors of a server that was busy with other work: take the
+seconds as upper bounds.
 """
 
 # %%

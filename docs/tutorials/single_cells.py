@@ -94,5 +94,5 @@ print(f"{len(without)} cells without proteins; ARI with the clusters above {tm.m
 # %%
 # ## On the command line
 #
-# The same without Python: `tensormvc cluster cells.h5mu -k 10 -o labelled.h5mu --save model.tmvc --report page` writes a
-# copy of the file with the clusters in `obs`, a model that labels new cells, and a page to read.
+# The same without Python: `tensormvc cluster cells.h5mu -k 10 -o labelled.h5mu --save model.tmvc --report page` writes
+# a copy of the file with the clusters in `obs`, a model that labels new cells, and a page to read.

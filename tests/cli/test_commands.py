@@ -175,7 +175,8 @@ def test_demo(run, tmp_path):
     assert sorted(before) == ["digits.npz", "index.html", "labels.csv", "map.png", "order.png"]
     assert [found["cluster"] for found in result["clusters"]] == list(range(10))
     assert sum(found["size"] for found in result["clusters"]) == 100
-    assert all(0 <= found["median_confidence"] <= 1 and found["features"] for found in result["clusters"])
+    assert all(0 <= found["median_confidence"] <= 1 + 1e-9 for found in result["clusters"])  # sums of shares
+    assert all(found["features"] for found in result["clusters"])
     written = (tmp_path / "shown" / "labels.csv").read_text(encoding="utf-8").splitlines()
     assert written[0] == "sample,cluster,confidence,runner_up"
     assert len(written) == 101
