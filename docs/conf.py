@@ -50,6 +50,8 @@ sphinx_gallery_conf = {
     "doc_module": ("tensormvc",),
     "reference_url": {"tensormvc": None},
     "backreferences_dir": "api/backreferences",
+    "within_subsection_order": "reference.GalleryOrder",
+    "default_thumb_file": str(Path(__file__).parent / "_static" / "extension.png"),
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
@@ -63,8 +65,9 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"tensormvc {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_js_files = ["site.js"]
+html_js_files = [("site.js", {"priority": 100})]  # before those of the theme
 html_favicon = "_static/logo.svg"
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

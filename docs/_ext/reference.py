@@ -1,6 +1,7 @@
 """Pages of the reference that come from the package itself: public names, and the command line."""
 
 import inspect
+import re
 from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
@@ -29,6 +30,21 @@ SECTIONS = {
     "Published programs": ("tensormvc.published",),
     "Benchmark": ("tensormvc.bench",),
 }
+
+
+# Scripts of the gallery that come first; extensions come last.
+FIRST = ("plot_finding.py", "plot_map.py", "plot_consensus.py", "plot_cluster_features.py", "plot_cluster_number.py")
+
+
+class GalleryOrder:
+    """Sort the scripts of the gallery: what a user asks first, what explains it, and extensions."""
+
+    def __init__(self, folder: str) -> None:
+        del folder
+
+    def __call__(self, name: str) -> tuple[int, str]:
+        """Return the key of a script."""
+        return FIRST.index(name) if name in FIRST else len(FIRST) + name.startswith("custom_"), name
 
 
 def public_names() -> dict[str, list[str]]:
@@ -65,13 +81,21 @@ def write(folder: Path) -> None:
 
 def _names_page() -> str:
     lines = ["API reference", "=============", "", "Every public name, with an example that runs.", ""]
-    lines += [".. code-block:: python", "", "   import tensormvc as tm", ""]
+    lines += [".. code-block:: python", "", "   import tensormvc as tm", "", ".. currentmodule:: tensormvc", ""]
     for title, names in public_names().items():
         lines += ["", title, "-" * len(title), ""]
         modules = {name.rpartition(".")[0] for name in names} - {"tensormvc"}
         for module in sorted(modules):
             lines += [f"{(inspect.getdoc(import_module(module)) or '').splitlines()[0]}", ""]
-        lines += [".. autosummary::", "   :toctree: generated", "", *(f"   {name}" for name in names), ""]
+        names = [name.removeprefix("tensormvc.") for name in names]
+        lines += [
+            ".. autosummary::",
+            "   :toctree: generated",
+            "   :nosignatures:",
+            "",
+            *(f"   {name}" for name in names),
+            "",
+        ]
     return "\n".join(lines)
 
 
@@ -96,14 +120,20 @@ def _commands_page() -> str:
 
 def _command(path, command, parent) -> list[str]:
     context = type(parent)(command, info_name=f"tensormvc {path}")
-    usage = command.get_usage(context).removeprefix("Usage: ")
+    usage = re.sub(r"[{}]", "", command.get_usage(context).removeprefix("Usage: "))
     lines = [f"## `tensormvc {path}`", "", "```text", " ".join(usage.split()), "```", ""]
     for paragraph in command.help.split("\n\n"):
         example = paragraph.strip().partition("Example: ")[2]
-        lines += ["```console", f"$ {example}", "```", ""] if example else [paragraph.strip(), ""]
+        lines += ["```console", f"$ {example}", "```", ""] if example else [_with_code(paragraph.strip()), ""]
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record:
             name, text = (" ".join(part.split()) for part in record)
-            lines += [f"`{name}`", f": {text or 'Show the help and exit.'}", ""]
+            name = name.replace(" <path>", "").replace("<int range>", "N").replace("<float range>", "X")
+            lines += [f"`{name}`", f": {_with_code(text)}", ""]
     return lines
+
+
+def _with_code(text: str) -> str:
+    """Mark options, so that their hyphens stay two."""
+    return re.sub(r"(?<![\w-])(--?[a-z][a-z-]*)", r"`\1`", text)

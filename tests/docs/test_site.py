@@ -52,7 +52,7 @@ def open_page(browser, name, scheme, width):  # noqa: F811
 @pytest.mark.parametrize("name", PAGES)
 def test_page(browser, axe, name, scheme, width, tmp_path):  # noqa: F811
     open_page(browser, name, scheme, width)
-    asked = [url for url in requests(browser) if not url.startswith(("file:", "data:"))]
+    asked = [url for url in requests(browser) if not url.startswith(("file:", "data:", "chrome:"))]
     assert asked == []
     full, inner = browser.execute_script(
         "const e = document.documentElement; return [[e.scrollWidth, e.scrollHeight], e.clientWidth]"
