@@ -82,7 +82,7 @@ html_theme_options = {
     "footer_center": [],
     "footer_end": [],
 }
-html_sidebars = {"index": [], "install": [], "changelog": [], "faq": []}
+html_sidebars = {"index": [], "install": [], "start": []}  # single pages, without a section around them
 
 
 def setup(app):
