@@ -65,7 +65,9 @@ def public_names() -> dict[str, list[str]]:
 
 
 def is_foreign(app, what, name, obj, skip, options):
-    """Leave members out that come from scikit-learn or the standard library; they have documentation of their own."""
+    """Leave members out that come from scikit-learn or the standard library, except what everybody calls."""
+    if name == "fit_predict":
+        return None
     module = getattr(inspect.unwrap(getattr(obj, "fget", None) or obj), "__module__", None)
     return True if module and not module.startswith("tensormvc") else None
 

@@ -1,8 +1,10 @@
 "use strict";
 
 // The theme tells its developers on the console what it does; readers need not know.
-const log = console.log;
-console.log = (...words) => String(words[0]).startsWith("[PST]") || log(...words);
+{
+  const log = console.log;
+  console.log = (...words) => String(words[0]).startsWith("[PST]") || log(...words);
+}
 
 document.addEventListener("DOMContentLoaded", () => {
   // The arrows that unfold the contents have no name of their own.
