@@ -51,9 +51,12 @@ def run(script: Path) -> str:
 def outputs(code: str, names: dict, path: Path, words: str) -> list[str]:
     """Run code; return what it printed as a block, and its figure as an image."""
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with contextlib.redirect_stdout(printed), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         exec(compile(code, "<tutorial>", "exec"), names)
+    # What a reader would see, without the notes of other packages to their developers.
+    ours = [str(warning.message) for warning in warned if "tensormvc" in warning.filename]
+    printed.write("".join(f"UserWarning: {message}\n" for message in ours))
     lines = ["```text", printed.getvalue().rstrip(), "```", ""] if printed.getvalue().strip() else []
     for figure in map(plt.figure, plt.get_fignums()):
         path.parent.mkdir(exist_ok=True)

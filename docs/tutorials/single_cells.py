@@ -84,7 +84,8 @@ print(higher[["cluster", "view", "feature", "effect", "low", "high"]].round(2).t
 # ## Cells that lack an assay
 #
 # Suppose that a tenth of the cells have no protein measurement. They stay in the data and are compared by their
-# transcripts; `sample_view_weights_` shows which assay counted for which cell.
+# transcripts; `sample_view_weights_` shows which assay counted for which cell. With less to go by the clusters are less
+# clear, and `fit` says so.
 without = cells["adt"].obs_names[::10]
 few = mudata.MuData({"rna": cells["rna"], "adt": cells["adt"][~cells["adt"].obs_names.isin(without)].copy()})
 partial = tm.MultiViewClustering(10, random_state=0).fit(few)
