@@ -26,6 +26,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "tutorials/at_build", "**/GALLERY_HEADER.rst", "api/backreferences"]
 templates_path = ["_templates"]
+smartquotes_action = "qe"  # quotes and ellipses; two hyphens stay two
 default_role = "py:obj"  # so that `ESTMC` in a docstring is a link
 nitpicky = False  # names of other projects have no page here, and there is no network to look them up
 suppress_warnings = ["config.cache"]  # the gallery's settings hold a function
