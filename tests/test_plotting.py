@@ -28,7 +28,7 @@ from tensormvc import plotting
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
-SLOW_EXAMPLES = {"plot_shuffle_by_basis.py", "plot_shuffle_rate.py"}
+SLOW_EXAMPLES = {"plot_finding.py", "plot_shuffle_by_basis.py", "plot_shuffle_rate.py"}
 PAPER = (3.5, 2.6)
 
 
@@ -616,8 +616,8 @@ def test_figures_of_the_documentation(tmp_path):
     subprocess.run(command, capture_output=True, text=True, check=True)
     written = {path.stem: path.stat().st_size for path in tmp_path.glob("*.png")}
     gallery = {path.stem.removeprefix("plot_") for path in EXAMPLES}
-    assert set(written) - {"single_cells"} == gallery  # which needs data that are not part of the project
+    assert set(written) == gallery
     assert max(written.values()) < 300_000
     # Those of benchmarks/front_door.py are drawn from its results.
-    others = {"single_cells", "missing_views", "reliability"}
+    others = {"missing_views", "reliability"}
     assert {path.stem for path in (ROOT / "docs" / "figures").glob("*.png")} == gallery | others

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .selection import estimate_n_clusters as estimate_n_clusters
     from .selection import select_model as select_model
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 _MODULES = "algebra bench datasets diagnostics explain metrics penalties plotting published report selection shrinkage "
 _MODULES += "testing tl"

@@ -127,7 +127,7 @@ class FrequencyBound:
     k : ndarray of shape (n - 1,)
         2, …, n: the number of each frequency in the paper. The mean over the samples, k = 1, has no bound.
     bound : ndarray of shape (n - 1,)
-        CTV / (2 |sin(π(k − 1)/n)|).
+        ``CTV / (2 |sin(π(k − 1)/n)|)``.
     magnitude : ndarray of shape (n - 1,)
         ‖Z̄[k]‖_F under the unnormalised discrete Fourier transform.
     total_variation : float
@@ -153,7 +153,7 @@ class FrequencyBound:
 
 
 def frequency_bound(tensor: Any) -> FrequencyBound:
-    """Return the norms of the frequencies of a tensor and the bound ‖Z̄[k]‖_F ≤ CTV / (2 |sin(π(k−1)/n)|) on them.
+    """Return the norms of the frequencies of a tensor and the bound that the variation sets on them.
 
     A tensor that changes little between consecutive samples has little energy in its high frequencies, around
     k = n/2 + 1. The mean over the samples, k = 1, has no bound.

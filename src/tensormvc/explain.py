@@ -347,8 +347,8 @@ def explain_clusters(
         Confidence of each sample, to name the typical and the borderline samples of each cluster.
     view_support : array of shape (n_samples, n_views), optional
         How much each view supports the cluster of each sample; its mean over the samples of a cluster is the support of
-        the view. By default, the support comes from the ten leading features of the view: the mean of 2·|AUC - 0.5| at
-        the end of the interval that is nearer to 0.5 (0 if the interval contains 0.5).
+        the view. By default, the support comes from the ten leading features of the view: the mean of
+        ``2·|AUC - 0.5|`` at the end of the interval that is nearer to 0.5 (0 if the interval contains 0.5).
     relative : sequence of bool, optional
         Views whose values are divided by the total of the sample in that view first, and multiplied by the mean total.
         Use it for counts whose totals carry no information, such as the sequencing depth of a cell or the length of a
@@ -366,12 +366,13 @@ def explain_clusters(
 
     Notes
     -----
-    The interval consists of all θ with |AUC - θ| ≤ 1.96·SE(θ), as Newcombe proposed, with Hanley and McNeil's variance
+    The interval consists of all θ with ``|AUC - θ| ≤ 1.96·SE(θ)``, as Newcombe proposed, with Hanley and McNeil's
+    variance ::
 
-    .. math:: SE(θ)^2 = \frac{θ(1-θ) + (n_{max} - 1)\max(Q_1, Q_2) + (n_{min} - 1)\min(Q_1, Q_2)}{n_{min} n_{max}},
-              \quad Q_1 = \frac{θ}{2-θ} - θ^2, \quad Q_2 = \frac{2θ^2}{1+θ} - θ^2,
+        SE(θ)² = (θ(1 − θ) + (n_max − 1)·max(Q₁, Q₂) + (n_min − 1)·min(Q₁, Q₂)) / (n_min·n_max),
+        Q₁ = θ/(2 − θ) − θ²,  Q₂ = 2θ²/(1 + θ) − θ²,
 
-    where the cluster and the other samples with a value number :math:`n_{min}` and :math:`n_{max}` in either order.
+    where the cluster and the other samples with a value number n_min and n_max in either order.
     Unlike AUC ± 1.96·SE(AUC), it stays between 0 and 1 and has a width where the cluster is separated completely. In
     simulations, 93 % or more of the intervals contain the true area if the values are normal or exponential. They are
     wider than necessary for features with many equal values, and too narrow (80 to 90 %) for features that vary several

@@ -40,6 +40,18 @@ class Penalty(BaseEstimator, ABC):  # type: ignore[misc]
     A subclass implements ψ as `_value`, ψ' as `_derivative` and the minimum of ψ'' as `_curvature_at_zero`. If ψ' is
     convex, it inherits an exact proximal map, which is faster if `_second_derivative` implements ψ''. A subclass with a
     closed form overrides `_prox`.
+
+    Examples
+    --------
+    >>> import numpy as np, tensormvc as tm
+    >>> class Saturating(tm.penalties.Penalty):  # ψ(s) = 1 − exp(−s)
+    ...     def _value(self, s):
+    ...         return 1 - np.exp(-s)
+    ...     def _derivative(self, s):
+    ...         return np.exp(-s)
+    ...     def _curvature_at_zero(self):
+    ...         return -1.0
+    >>> tm.testing.check_penalty(Saturating())
     """
 
     def value(self, s: Any) -> Array:

@@ -84,7 +84,7 @@ class PublishedResult:
     low_rank : ndarray of shape (n_samples, d, n_views)
         The low-rank copy of Z: G of the self-representations, J of ASR-ETR.
     affinity : ndarray of shape (n_samples, n_samples) or None
-        Σ_v |Z_v| + |Z_v|ᵀ; None for ASR-ETR.
+        ``Σ_v |Z_v| + |Z_v|ᵀ``; None for ASR-ETR.
     anchors : list of ndarrays of shape (n_latent, n_features_v), or None
         The anchors A_v of ASR-ETR.
     embedding : ndarray of shape (n_samples, n_clusters) or None

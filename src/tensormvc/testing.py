@@ -1,4 +1,4 @@
-"""Checks for a basis or a penalty of your own."""
+"""Checks for tests of your own: of a clusterer, a basis or a penalty."""
 
 from typing import Any
 
@@ -6,16 +6,94 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from . import metrics
+from .audit._agreement import numbered_by_first, pairwise_ari
+from .audit._clusterers import Clusterer
+from .backend.checks import random_seed
 from .bases import make_basis
 from .penalties import make_penalty
 from .views import as_views
 
-__all__ = ["check_basis", "check_penalty"]
+__all__ = ["assert_order_independent", "check_basis", "check_penalty"]
 
 
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise AssertionError(message)
+
+
+def assert_order_independent(
+    estimator: Any,
+    views: Any,
+    *,
+    n_permutations: int = 3,
+    min_ari: float = 1.0,
+    random_state: Any = 0,
+    sample_graph: Any = None,
+) -> None:
+    """Check that a clusterer groups the samples alike, whatever the order of the rows.
+
+    For the tests of a project that clusters: a fixed seed does not protect it against another order of the same table.
+    The clusterer is run on the samples as they are, once more to see that it is repeatable, and on permutations of
+    them, always with the same seed. `audit_order` measures how strong a dependence is.
+
+    Parameters
+    ----------
+    estimator : object with ``fit_predict``, or function
+        Any clusterer, of this package or another. A function takes the views and returns labels; it is called with
+        ``random_state=`` if it has a parameter of that name. Only copies of an estimator are fitted.
+    views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
+        The data. For an estimator of another package, several views are concatenated into one matrix.
+    n_permutations : int, default=3
+        Number of permutations to try, at least 1. More of them find rarer differences.
+    min_ari : float, default=1
+        Lowest adjusted Rand index with the clusters of the first order that is accepted. 1 means equal partitions;
+        numbers of clusters may differ.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the permutations, and of an estimator that has ``random_state=None``.
+    sample_graph : array or sparse matrix of shape (n_samples, n_samples), optional
+        Passed to the clusterer as ``sample_graph=``, permuted with the samples.
+
+    Raises
+    ------
+    AssertionError
+        If the clusters differ; the message says by how much, and whether the order is to blame.
+
+    See Also
+    --------
+    tensormvc.audit_order : How much a clusterer depends on the order, beside its seed.
+
+    Examples
+    --------
+    >>> import tensormvc as tm
+    >>> views, y = tm.datasets.load_digits_views(100)
+    >>> tm.testing.assert_order_independent(tm.MultiViewClustering(10, random_state=0), views)
+    >>> from sklearn.cluster import KMeans
+    >>> tm.testing.assert_order_independent(KMeans(10, n_init=1, random_state=0), views)
+    Traceback (most recent call last):
+        ...
+    AssertionError: KMeans depends on the order of the rows: ...
+    """
+    if n_permutations < 1:
+        raise ValueError(f"n_permutations={n_permutations} must be at least 1")
+    seed = random_seed(random_state)
+    clusterer = Clusterer(estimator, views, sample_graph, seed)
+    n, name, rng = clusterer.n_samples, clusterer.name, np.random.default_rng(seed)
+    first, again = (numbered_by_first(clusterer.run(np.arange(n))[0]) for _ in range(2))
+    if (ari := float(pairwise_ari([first, again])[0, 1])) < min_ari:
+        raise AssertionError(
+            f"{name} is not repeatable: two runs on the same rows with the same seed agree by an ARI of {ari:.3f}, so "
+            "that nothing can be said about their order; make it use its random_state alone"
+        )
+    for permutation in range(n_permutations):
+        found = numbered_by_first(clusterer.run(rng.permutation(n))[0])
+        if (ari := float(pairwise_ari([first, found])[0, 1])) < min_ari:
+            moved = round(n * (1 - metrics.clustering_accuracy(first, found)))
+            raise AssertionError(
+                f"{name} depends on the order of the rows: in permutation {permutation + 1} of {n_permutations}, "
+                f"{moved} of {n} samples change their cluster (ARI {ari:.3f}, at least {min_ari:g} is required); "
+                "tensormvc.audit_order tells the effect of the order from that of the seed"
+            )
 
 
 def check_basis(basis: Any, *, n_samples: tuple[int, ...] = (1, 2, 3, 13, 24, 40), random_state: int = 0) -> None:

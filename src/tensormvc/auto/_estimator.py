@@ -121,7 +121,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         Cluster of each sample, the one with its largest share in ``membership_``; clusters are numbered by size.
     n_clusters_ : int
         Number of clusters.
-    membership_ : ndarray of shape (n_samples, n_clusters_)
+    membership_ : ndarray of shape (n_samples, n_clusters)
         Share of the weight of all clusterings by which a sample belongs to each cluster; rows sum to 1.
     confidence_ : ndarray of shape (n_samples,)
         By how much the largest share of a sample exceeds the second largest: 1 if all clusterings agree, 0 for a tie.

@@ -50,9 +50,9 @@ class AGFT(DataBasis):
     ----------
     n_anchors_ : int
         Number of anchors.
-    anchors_ : list of arrays of shape (n_anchors_, n_features_v)
+    anchors_ : list of arrays of shape (n_anchors, n_features_v)
         The anchors, one array per view.
-    anchor_graph_ : csr_array of shape (n_samples, n_anchors_)
+    anchor_graph_ : csr_array of shape (n_samples, n_anchors)
         Weights from samples to anchors, in the order of the samples that `forward` takes.
     singular_values_ : ndarray of shape (K,)
         Of the normalised anchor graph, descending: 1 is the lowest frequency.

@@ -51,8 +51,8 @@ class ESTMC(AnchorRepresentationClusterer):
     max_iter : int, default=51
         Maximum number of rounds.
     tol : float, default=1e-7
-        Largest allowed residual: the row length of X − ZA − E and the row sum of |Z − J|. In single precision, where
-        rounding makes it out of reach, the fit ends when the residual no longer falls.
+        Largest allowed residual: the row length of X − ZA − E and the row sum of ``|Z − J|``. In single precision,
+        where rounding makes it out of reach, the fit ends when the residual no longer falls.
     random_state : int, RandomState instance or None, default=None
         Seed of the k-means starts.
     verbose : int, default=0

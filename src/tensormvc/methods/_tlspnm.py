@@ -18,7 +18,7 @@ class TLSpNM(SelfRepresentationClusterer):
         min  Σ_k w_k Σ_i log(1 + σ_i(𝒵̄_k)) + λ Σ_v ‖E_v‖_{2,1}    s.t.  X_vᵀ = X_vᵀ Z_v + E_v
 
     where 𝒵̄_k are the slices of the tensor 𝒵 of all Z_v (n × n) under the basis, and clusters the affinity
-    Σ_v |Z_v| + |Z_v|ᵀ spectrally. Unlike in t-SVD-MVC, a sample can be an outlier in one view only.
+    ``Σ_v |Z_v| + |Z_v|ᵀ`` spectrally. Unlike in t-SVD-MVC, a sample can be an outlier in one view only.
 
     Time O(n² Σ_v min(d_v, n)) per round, memory about 7 m n² numbers: for some thousand samples. Beyond, use `ESTMC`
     with "agft".
@@ -69,7 +69,7 @@ class TLSpNM(SelfRepresentationClusterer):
     representation_ : ndarray of shape (n_samples, n_samples, n_views)
         Z, only with ``keep="all"``; views in an order that their contents decide.
     affinity_ : ndarray of shape (n_samples, n_samples)
-        Σ_v |Z_v| + |Z_v|ᵀ, only with ``keep="all"``.
+        ``Σ_v |Z_v| + |Z_v|ᵀ``, only with ``keep="all"``.
 
     References
     ----------

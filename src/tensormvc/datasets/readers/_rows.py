@@ -23,7 +23,16 @@ class RowSource(ABC):
 
     `load_views` returns row sources for large HDF5 and Parquet files. ``source[10:20]``, ``source[[3, 1]]``,
     ``source[mask]`` and ``source[rows, columns]`` return NumPy arrays; ``numpy.asarray(source)`` reads everything.
-    Row sources can be pickled and shared by threads.
+    Row sources can be pickled and shared by threads. A subclass implements `_read`.
+
+    Parameters
+    ----------
+    path : str
+        The file, for messages.
+    shape : tuple of two ints
+        Numbers of samples and features.
+    dtype : data type
+        Type of the values.
 
     Attributes
     ----------
@@ -37,6 +46,15 @@ class RowSource(ABC):
         Memory that all rows would take.
     on_disk : bool
         Always true; tells the methods that work on blocks of rows not to load the view.
+
+    Examples
+    --------
+    >>> import numpy as np, tensormvc as tm
+    >>> class Squares(tm.datasets.RowSource):
+    ...     def _read(self, start, stop):
+    ...         return np.arange(start, stop, dtype=float)[:, None] ** 2
+    >>> Squares("squares", (1000, 1), float)[[30, 4]].ravel().tolist()
+    [900.0, 16.0]
     """
 
     ndim = 2
