@@ -107,10 +107,10 @@ print(peak[0] - before)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_views_on_disk_are_never_in_memory(tmp_path):
     """Beside what a fit of as many landmarks took: blocks of rows, and some numbers per sample."""
-    rng, n, d = np.random.default_rng(0), 20_000, 500
+    rng, n, d = np.random.default_rng(0), 30_000, 500
     for v in range(2):
         np.save(tmp_path / f"{v}.npy", rng.normal(size=(n, d)) + 3 * (np.arange(n) % 3)[:, None])
     paths = [tmp_path / f"{v}.npy" for v in range(2)]
     ended = subprocess.run([sys.executable, "-W", "ignore", "-c", _PEAK, *paths], capture_output=True, check=True)
-    # Both views take 160 MB.
-    assert int(ended.stdout) < 100e6
+    # Both views take 240 MB.
+    assert int(ended.stdout) < 150e6
