@@ -85,6 +85,7 @@ def test_info(run, digits, data):
     assert [view["name"] for view in found["views"]] == ["view 0", "view 1", "view 2", "view 3"]
 
 
+@pytest.mark.filterwarnings("ignore:the clusters are weak")
 def test_info_suggests_scalings_that_the_front_door_takes(run, digits, data):
     views = json.loads(run("info", digits, "--json").out)["views"]
     for view, values in zip(views, data[0], strict=True):

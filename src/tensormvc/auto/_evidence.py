@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..backend.arrays import on_device
 from ..backend.linalg import one_hot
-from ..backend.threads import parallel_map
+from ..backend.threads import cached_property, parallel_map
 from ..graphs._fuzzy import Neighbours, find_neighbours
 from ..views import Views
 from ._scaling import Scaling

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..backend.arrays import is_sparse
-from ..backend.threads import parallel_map
+from ..backend.threads import cached_property, parallel_map
 from ..graphs._fuzzy import Neighbours, find_neighbours
 from ..views import Views
 from ..views._order import unit_rows

@@ -135,7 +135,7 @@ def run_looks(
     tried: list[Look] = []
     start = time.perf_counter()
     # As many looks at a time as keep all threads busy.
-    at_once = max(1, thread_count() // len(plan))
+    at_once = thread_count()
     for first in range(0, len(looks), at_once):
         if tried and (now := time.perf_counter()) + (now - start) / len(tried) > deadline:
             break

@@ -1,12 +1,13 @@
 """Threads of our own, with BLAS on one thread in each."""
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import joblib
 from threadpoolctl import ThreadpoolController
@@ -34,6 +35,25 @@ def _processors() -> int:
 
 
 _this_thread = threading.local()
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property as cached_property
+else:
+    import functools
+
+    class cached_property(functools.cached_property):
+        """Without the lock of Python 3.11, which all instances share, so that threads wait for each other."""
+
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            """Return the value, which is computed when it is first asked for."""
+            if instance is None:
+                return self
+            values = vars(instance)
+            if self.attrname not in values:
+                values[self.attrname] = self.func(instance)
+            return values[self.attrname]
+
+
 # A device serves one of our threads after the other: its memory need not hold what all of them compute, and PyTorch
 # starts its linear algebra there in one thread only.
 device_lock = threading.Lock()
