@@ -216,9 +216,7 @@ class Evidence:
         if kind == "joint":
             lists = self.joint_neighbours
             return (lists if n_neighbors is None else lists.nearest(n_neighbors)).fuzzy_graph()
-        # A sample without a view does not count more in its others: only samples with several views link the views.
-        weights = self.weights * self._local_support
-        roots = np.sqrt(np.where(self.views.missing, 0, weights / weights.sum(axis=1, keepdims=True)))
+        roots = np.sqrt(self.sample_weights)
         graphs = self._links if kind == "agreement" else self._view_graphs(Neighbours.fuzzy_graph)
         weighted = [graph.multiply(root[:, None]).multiply(root) for graph, root in zip(graphs, roots.T, strict=True)]
         total = sp.csr_array(sum(weighted[1:], weighted[0]))
