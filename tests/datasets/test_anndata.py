@@ -166,7 +166,8 @@ except DataError as error:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     memory, message = ended.stdout.split(" ", 1)
     assert "longer than the file" in message
-    assert int(memory) * (1 if sys.platform == "darwin" else 1024) < 1e9
+    # It counts what this process held when it started the other one, too.
+    assert int(memory) * (1 if sys.platform == "darwin" else 1024) < 2e9
 
 
 @pytest.mark.parametrize("options", [{"compression": "gzip"}, {"compression": "gzip", "shuffle": True}])
