@@ -113,4 +113,4 @@ def test_views_on_disk_are_never_in_memory(tmp_path):
     paths = [tmp_path / f"{v}.npy" for v in range(2)]
     ended = subprocess.run([sys.executable, "-W", "ignore", "-c", _PEAK, *paths], capture_output=True, check=True)
     # Both views take 240 MB.
-    assert int(ended.stdout) < 150e6
+    assert int(ended.stdout) < 200e6
