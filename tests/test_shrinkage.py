@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import tensormvc as tm
 from tensormvc.penalties import make_penalty
 from tensormvc.published import ReweightedETR
-from tensormvc.shrinkage import IN_TURN, l21_shrink, low_rank_shrink, shrink_slices, shrink_stacked
+from tensormvc.shrinkage import IN_TURN, l21_shrink, low_rank_shrink, shrink_in_place, shrink_slices, shrink_stacked
 
 from . import textbook
 from .names import FIXED as BASES
@@ -160,6 +160,16 @@ def test_ill_conditioned_slices_go_through_the_svd(seed, threshold):
     expected = textbook_slices(slices, make_penalty("nuclear"), threshold)
     error = np.linalg.norm(shrink_slices(slices, "nuclear", threshold) - expected, axis=(1, 2))
     assert np.all(error <= 1e-10 * s[:, 0])
+
+
+def test_ill_conditioned_slices_in_single_precision(backend):
+    """Their penalties are kept in double precision, whichever way the slices went."""
+    slices = np.zeros((3, 6, 2), dtype=np.float32)
+    slices[:, 0, 0], slices[:, 1, 1] = 1, (0.5, 1e-9, 2e-9)
+    values = shrink_in_place(shrunk := backend.array(slices, "float32"), make_penalty("nuclear"), 5e-10)
+    # Float32 rounds at 6e-8.
+    np.testing.assert_allclose(backend.numpy(values), [1.5, 1, 1], atol=1e-7)
+    np.testing.assert_allclose(backend.numpy(shrunk), slices, atol=1e-7)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-160, 1e160, 1e200, 1e300])

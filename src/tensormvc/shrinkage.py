@@ -185,7 +185,8 @@ def _shrink_blocks(slices: Array, penalty: Any, threshold: float, block: int, va
         else:
             matmul_into(reals, _real_factor(filters, part, *IN_TURN), product)
         if not bool(xp.all(exact)):
-            shrunk, values[start : start + block][~exact] = _shrink_by_svd(part[~exact], penalty, threshold)
+            shrunk, penalties = _shrink_by_svd(part[~exact], penalty, threshold)
+            values[start : start + block][~exact] = xp.astype(penalties, values.dtype, copy=False)
             product[~exact] = shrunk if wide else real_view(shrunk)
         reals[...] = product
 
