@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..backend.arrays import Array, in_double, is_sparse, is_tensor, namespace, placed
 from ..backend.linalg import raise_to_zero, sum_of_squares
-from ..backend.threads import run_ranges
+from ..backend.threads import one_blas_thread, parallel_ranges, run_ranges
 from ..rows import piece_size, pieces
 
 # Two squared distances tie if they differ by less than this fraction of themselves, or of the squared length of the
@@ -21,6 +21,15 @@ TIE_ABSOLUTE = 1e-14
 # Memory for one block of distances, per thread and on a device.
 _BLOCK_BYTES = 32 * 2**20
 DEVICE_BLOCK_BYTES = 512 * 2**20
+# Distances between dense samples that are computed at a time: what the cache holds.
+_CACHED = 2**18
+_LEAST_ROWS = 32
+# Up to so many samples all products among them are computed at once, from so many features on, where half of them take
+# less time than all.
+_WHOLE_UP_TO = 2500
+_WIDE = 64
+# Differences between values that are computed at a time: what the cache holds.
+_PAIRS_AT_ONCE = 2**16
 
 
 def tie_margin(squared_distance: Any, scale: float) -> Any:
@@ -102,6 +111,62 @@ class DistanceBlocks:
 
         run_ranges(work, self.squares, self.rows_at_once)
         return [np.concatenate(arrays) for arrays in zip(*(selected[lo] for lo in sorted(selected)), strict=True)]
+
+
+class DenseBlocks:
+    """Squared Euclidean distances ‖xᵢ − yⱼ‖² between dense samples on the host, in blocks of rows that the cache holds.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (n, d)
+        The samples.
+    points : ndarray of shape (k, d)
+        The points yⱼ, which may be the samples: then half of the products are enough.
+    """
+
+    def __init__(self, samples: NDArray[np.float64], points: NDArray[np.float64]) -> None:
+        self.samples, self.points = samples, points
+        self.squares, self.other_squares = sum_of_squares(samples), sum_of_squares(points)
+        self.rows_at_once = max(_LEAST_ROWS, _CACHED // len(points))
+        self._products = None
+        if samples is points and len(samples) <= _WHOLE_UP_TO and samples.shape[1] >= _WIDE:
+            with one_blas_thread():  # or rounding would depend on the threads
+                self._products = samples @ samples.T
+        else:
+            # All terms of a distance in one product.
+            self._left = np.column_stack([samples, self.squares, np.ones(len(samples))])
+            self._right = np.column_stack([-2 * points, np.ones(len(points)), self.other_squares]).T
+
+    def block(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Return the squared distances of samples start to stop, (stop − start, k), negative by rounding at most."""
+        if self._products is None:
+            return np.asarray(self._left[start:stop] @ self._right)
+        distances = -2 * self._products[start:stop]
+        distances += self.other_squares
+        distances += self.squares[start:stop, None]
+        return distances
+
+    def pairs(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the squared distances of some pairs, each as if it were the only one."""
+        return pair_squares(self.samples, self.points, rows, columns)
+
+
+def pair_squares(
+    samples: NDArray[np.float64], points: NDArray[np.float64], rows: NDArray[np.intp], columns: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Return the squared distances of pairs of samples and points, each as if it were the only one."""
+    squares = np.empty(len(rows))
+    step = max(1, _PAIRS_AT_ONCE // samples.shape[1])
+
+    def work(start: int, stop: int) -> None:
+        for lo in range(start, stop, step):
+            some = slice(lo, min(lo + step, stop))
+            differences = points[columns[some]]
+            differences -= samples[rows[some]]
+            squares[some] = np.einsum("ij,ij->i", differences, differences)
+
+    parallel_ranges(work, len(rows), step)
+    return squares
 
 
 def _squared_lengths(parts: list[Any]) -> Array:
