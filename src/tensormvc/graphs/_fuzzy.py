@@ -234,9 +234,8 @@ def _search_rows(
     found: dict[int, _Links] = {}
 
     def search(start: int, stop: int) -> None:
-        for lo in range(start, stop, blocks.rows_at_once):
-            rows = samples[lo : min(lo + blocks.rows_at_once, stop)]
-            found[lo] = links(rows, on_host(blocks.block(lo, lo + len(rows))))
+        for lo, squares in blocks.blocks(start, stop):
+            found[lo] = links(samples[lo : lo + len(squares)], on_host(squares))
 
     parallel_ranges(search, len(samples), blocks.rows_at_once)
     return [found[lo] for lo in sorted(found)]
