@@ -16,7 +16,8 @@ from ..backend.linalg import smallest, sum_of_squares
 from ..backend.threads import device_lock, parallel_ranges
 from ._distances import DEVICE_BLOCK_BYTES, DenseBlocks, DistanceBlocks, tie_margin
 
-_BANDWIDTH_STEPS = 30
+_BANDWIDTH_STEPS = 12
+_ROUNDING = 1e-12
 # A bandwidth is at least this share of the mean distance to the neighbours: duplicates would make it 0.
 _LEAST_BANDWIDTH = 1e-3
 # The smallest distances of so many groups of candidates bound those to the neighbours.
@@ -79,7 +80,9 @@ class Neighbours:
     def graph(self, weights: NDArray[np.float64] | None = None) -> sp.csr_array:
         """Return the directed graph from each sample to its neighbours, with weight 1 by default."""
         values = np.ones(len(self.indices)) if weights is None else weights
-        return sp.csr_array((values, self.indices, self.starts), shape=(len(self.starts) - 1, self.n_candidates))
+        shape = len(self.starts) - 1, self.n_candidates
+        # Sorted, which SciPy adds and multiplies several times as fast.
+        return sp.csr_array((values, self.indices, self.starts), shape=shape).sorted_indices()
 
     def link_graph(self) -> sp.csr_array:
         """Return the symmetric 0/1 graph in which two samples are linked if one is a neighbour of the other."""
@@ -96,22 +99,25 @@ class Neighbours:
         if not len(self.indices):
             return self.graph()
         first, counts = self.starts[:-1], np.diff(self.starts)
-        tiny, huge = np.finfo(np.float64).tiny, np.finfo(np.float64).max
         distances = np.sqrt(self.squares)
         nearest = distances[np.minimum(first, len(distances) - 1)]
         beyond = distances - np.repeat(nearest, counts)
         mean = self._sums(distances) / np.maximum(counts, 1)
+        most = 1 / np.maximum(_LEAST_BANDWIDTH * mean, np.finfo(np.float64).tiny)
         target = np.log2(np.maximum(counts, 2))
-        low, high = np.zeros(len(counts)), np.full(len(counts), np.inf)
-        width = np.maximum(self._sums(beyond) / np.maximum(counts, 1), tiny)
+        # Newton's method: the logarithm of the sum is convex in the inverse bandwidth, so that it comes from one side.
+        rate = np.zeros(len(counts))
         for _ in range(_BANDWIDTH_STEPS):
-            total = self._sums(np.exp(-beyond / np.repeat(width, counts)))
-            wide = total > target
-            high, low = np.where(wide, width, high), np.where(wide, low, width)
-            width = np.clip(np.where(np.isinf(high), 2 * width, (low + high) / 2), tiny, huge / 4)
-        width = np.maximum(width, np.maximum(_LEAST_BANDWIDTH * mean, tiny))
-        directed = self.graph(np.exp(-beyond / np.repeat(width, counts)))
-        return sp.csr_array(directed + directed.T - directed.multiply(directed.T))
+            weights = np.exp(-beyond * np.repeat(rate, counts))
+            total, slope = self._sums(weights), self._sums(beyond * weights)
+            steep = (slope > 0) & (rate < most) & (total > (1 + _ROUNDING) * target)
+            if not steep.any():
+                break
+            step = total[steep] / slope[steep] * np.log(total[steep] / target[steep])
+            rate[steep] = np.minimum(rate[steep] + step, most[steep])
+        directed = self.graph(np.exp(-beyond * np.repeat(rate, counts)))
+        back = sp.csr_array(directed.T)
+        return sp.csr_array(directed + back - directed.multiply(back))
 
 
 def _ties_are_kept(tied: NDArray[Any], nearer: NDArray[Any], n_neighbors: int) -> NDArray[np.bool_]:
