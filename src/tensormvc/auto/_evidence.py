@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..backend.arrays import on_device
-from ..backend.linalg import one_hot
 from ..backend.threads import cached_property, parallel_map
 from ..graphs._fuzzy import Neighbours, find_neighbours
+from ..graphs._laplacian import scaled_graph
 from ..views import Views
 from ._scaling import Scaling
 
@@ -87,8 +87,9 @@ def _links_between(graph: Any, labels: Any) -> NDArray[np.float64]:
     _, codes = np.unique(np.asarray(labels), return_inverse=True)
     if matrix.shape != (len(codes), len(codes)):
         raise ValueError(f"the graph has shape {matrix.shape}, but there are {len(codes)} labels: they must match")
-    clusters = one_hot(codes)
-    total = (clusters.T @ (matrix @ clusters)).toarray()
+    k = int(codes.max(initial=0)) + 1
+    ends = k * np.repeat(codes, np.diff(matrix.indptr)) + codes[matrix.indices]
+    total = np.bincount(ends, matrix.data, k * k).reshape(k, k)
     if (weight := total.sum()) <= 0:
         raise ValueError("the graph has no links: all of its weights are zero")
     return np.asarray(total / weight)
@@ -161,20 +162,23 @@ class Evidence:
         return shares_of_views(self.weights * self._local_support, self.views.missing)
 
     @cached_property
+    def directed(self) -> list[sp.csr_array]:
+        """The graph of every view from each sample to its neighbours."""
+        return directed_graphs(self.neighbours, self.views.missing)
+
+    @cached_property
     def _local_support(self) -> NDArray[np.float64]:
         """The share of neighbours around each sample that other views confirm, relative to the mean of the view."""
         n, m = self.views.missing.shape
         support = np.ones((n, m))
         if m == 1 or not self.related:
             return support
-        lists = zip(self.neighbours, self.views.missing.T, strict=True)
-        graphs = [spread(neighbours.graph(), ~lacking) for neighbours, lacking in lists]
+        graphs = self.directed
         total = sp.csr_array(sum(graphs[1:], graphs[0]))
         for v, graph in enumerate(graphs):
-            elsewhere = (total - graph).minimum(1)
-            confirmed = np.asarray(graph.multiply(elsewhere).sum(axis=1)).ravel()
+            confirmed = graph.multiply(total) > 1
             degrees = np.maximum(np.diff(graph.indptr), 1)
-            share = confirmed / degrees
+            share = np.asarray(confirmed.sum(axis=1)).ravel() / degrees
             around = (share + graph @ share) / (1 + degrees)
             mean = max(float(around[~self.views.missing[:, v]].mean()), np.finfo(np.float64).tiny)
             support[:, v] = (around + mean) / (2 * mean)
@@ -218,7 +222,7 @@ class Evidence:
             return (lists if n_neighbors is None else lists.nearest(n_neighbors)).fuzzy_graph()
         roots = np.sqrt(self.sample_weights)
         graphs = self._links if kind == "agreement" else self._view_graphs(Neighbours.fuzzy_graph)
-        weighted = [graph.multiply(root[:, None]).multiply(root) for graph, root in zip(graphs, roots.T, strict=True)]
+        weighted = [scaled_graph(graph, root) for graph, root in zip(graphs, roots.T, strict=True)]
         total = sp.csr_array(sum(weighted[1:], weighted[0]))
         return total.power(2) if kind == "agreement" else total
 
@@ -256,6 +260,11 @@ def neighbours_of(part: Any, rows: NDArray[np.intp], device: Any) -> Neighbours:
     n = part.shape[0]
     present = on_device(part if len(rows) == n else part[rows], device)
     return find_neighbours([present], min(sizes(n)[0], len(rows) - 1))
+
+
+def directed_graphs(neighbours: list[Neighbours], missing: NDArray[np.bool_]) -> list[sp.csr_array]:
+    """Return the graph of every view over all samples, from each sample to its neighbours."""
+    return [spread(lists.graph(), ~lacking) for lists, lacking in zip(neighbours, missing.T, strict=True)]
 
 
 def spread(graph: sp.csr_array, present: NDArray[np.bool_]) -> sp.csr_array:

@@ -18,8 +18,8 @@ from ..backend.threads import cached_property, parallel_map
 from ..graphs._fuzzy import Neighbours, find_neighbours
 from ..views import Views
 from ..views._order import unit_rows
-from ._evidence import NEIGHBOURS, Evidence, neighbours_of, spread
-from ._scaling import RECIPES, Scaling, fit_scaling, lean, suitable_scalings, usual_scaling
+from ._evidence import NEIGHBOURS, Evidence, directed_graphs, neighbours_of, spread
+from ._scaling import RECIPES, Scaling, fit_and_scale, lean, suitable_scalings, usual_scaling
 
 # Number of samples that scalings are compared on.
 _COMPARED_SAMPLES = 600
@@ -121,8 +121,8 @@ class Options:
         if key not in self._fitted:
             v, name = key
             array, rows = self.arrays[v], self.rows[v]
-            scaling = fit_scaling(array[rows], name, self.device)
-            self._fitted[key] = _Option(v, scaling, scaled_rows(scaling, array, rows), rows, self.device)
+            scaling, scaled = fit_and_scale(array[rows], name, self.device)
+            self._fitted[key] = _Option(v, scaling, _with_zeros(scaled, rows, array.shape[0]), rows, self.device)
         return self._fitted[key]
 
     def prepare(self, names: Iterable[Sequence[str]]) -> None:
@@ -144,9 +144,15 @@ def scaled_rows(scaling: Scaling, view: Any, rows: NDArray[np.intp], *, one_by_o
         return scaling.apply(view, one_by_one=one_by_one)
     if not len(rows):
         return np.zeros((view.shape[0], view.shape[1] if scaling.components is None else scaling.components.shape[1]))
-    scaled = scaling.apply(view[rows], one_by_one=one_by_one)
+    return _with_zeros(scaling.apply(view[rows], one_by_one=one_by_one), rows, view.shape[0])
+
+
+def _with_zeros(scaled: Any, rows: NDArray[np.intp], n_samples: int) -> Any:
+    """Return scaled samples, which are these rows, with zeros for all others."""
+    if len(rows) == n_samples:
+        return scaled
     entries = np.ones(len(rows)), (rows, np.arange(len(rows)))
-    whole = sp.csr_array(entries, shape=(view.shape[0], len(rows))) @ scaled
+    whole = sp.csr_array(entries, shape=(n_samples, len(rows))) @ scaled
     if not is_sparse(scaled):
         return np.asarray(whole)
     whole.sort_indices()  # sums over a row depend on their order
@@ -228,9 +234,7 @@ def _evidence(look: str, options: Options, names: list[str], asked: list[float |
     weights = np.ones(m)
     related = True
     if m > 1:
-        pairs = zip(neighbours, views.missing.T, strict=True)
-        links = [spread(lists.graph(), ~lacking) for lists, lacking in pairs]
-        common = _shared_links(links, np.arange(m), views.missing)
+        common = _shared_links(directed_graphs(neighbours, views.missing), np.arange(m), views.missing)
         agreement = np.mean(common, axis=1, where=~np.eye(m, dtype=bool))
         shared = agreement.tolist()
         related = bool(agreement.max() > _DEVIATIONS / views.n_samples)
@@ -258,10 +262,13 @@ def _shared_links(
     """Return the share of neighbours that each two graphs have in common, beyond chance, on samples in both views."""
     n = len(missing)
     present = (~missing).astype(np.float64)
-    flat = sp.vstack([graph.reshape((1, n * n)) for graph in links], format="csr")
+    pairs = np.concatenate([np.repeat(np.arange(0, n * n, n), np.diff(graph.indptr)) + graph.indices for graph in links])
     # Numbered without gaps: most pairs of samples are linked nowhere.
-    pairs, flat.indices = np.unique(flat.indices, return_inverse=True)
-    flat = sp.csr_array((flat.data, flat.indices, flat.indptr), shape=(len(links), len(pairs)))
+    order = np.argsort(pairs, kind="stable")
+    number = np.empty_like(pairs)
+    number[order] = np.cumsum(np.diff(pairs[order], prepend=-1) > 0) - 1
+    starts = np.cumsum([0, *(graph.nnz for graph in links)])
+    flat = sp.csr_array((np.ones(len(pairs)), number, starts), shape=(len(links), max(len(pairs), 1)))
     common = (flat @ flat.T).toarray()
     # Links of each graph among the samples that have the view of another one.
     counts = np.array([np.einsum("iv,iv->v", present, graph @ present) for graph in links])[:, view_of]

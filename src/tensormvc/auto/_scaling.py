@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -220,6 +220,11 @@ def fit_scaling(view: Any, name: str, device: Any = None) -> Scaling:
     -------
     Scaling
     """
+    return fit_and_scale(view, name, device)[0]
+
+
+def fit_and_scale(view: Any, name: str, device: Any = None) -> tuple[Scaling, Any]:
+    """Return a scaling fitted to samples, as `fit_scaling` does, and the samples scaled."""
     recipe = RECIPES[name]
     values = VALUES[recipe.values](view)
     factor = _factor(values, recipe)
@@ -232,8 +237,8 @@ def fit_scaling(view: Any, name: str, device: Any = None) -> Scaling:
         offset = None if offset is None else offset @ components
     scaling = Scaling(name, factor, components, offset)
     scaled = scaling.apply(view)
-    size = float(np.sqrt(_mean_square(scaled)))
-    return Scaling(name, factor, components, offset, size if size > 0 else 1.0)
+    size = float(np.sqrt(_mean_square(scaled))) or 1.0
+    return replace(scaling, size=size), scaled / size
 
 
 def _unit(view: Any, norm: str = "l2") -> Any:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..backend.arrays import is_sparse
 from ..backend.threads import parallel_ranges
-from ..graphs._distances import row_squares, tie_margin
+from ..graphs._distances import pair_squares, row_squares, tie_margin
 from ..graphs._fuzzy import Neighbours, find_neighbours
 
 # Samples that are compared with all landmarks at a time: what the cache holds.
@@ -21,8 +21,6 @@ _GROUPS = 160
 _FAR_OUT = 4
 # Errors beyond this are not computed with.
 _FAR = 1e25
-# Differences between values that are computed at a time: what the cache holds.
-_PAIRS_AT_ONCE = 2**16
 
 
 def nearest_landmarks(
@@ -182,7 +180,7 @@ def _chosen(
     n, width = find.indices.shape
     scale = float(max(row_squares(landmarks).max(), np.finfo(np.float64).tiny))
     rows, indices = np.repeat(np.arange(n), width), find.indices.ravel()
-    every = _lists(rows, indices, _squares(samples, landmarks, rows, indices), n, len(landmarks), scale)
+    every = _lists(rows, indices, pair_squares(samples, landmarks, rows, indices), n, len(landmarks), scale)
     lists = every.nearest(count)
     kth = every.squares[every.starts[:-1] + count - 1]
     undecided = kth + 2 * tie_margin(kth, scale) >= find.bound
@@ -195,7 +193,7 @@ def _chosen(
     rows, others = _rows_of(lists), np.flatnonzero(undecided)[_rows_of(more)]
     kept = ~undecided[rows]
     rows, indices = np.concatenate([rows[kept], others]), np.concatenate([lists.indices[kept], more.indices])
-    squares = _squares(samples, landmarks, others, more.indices)
+    squares = pair_squares(samples, landmarks, others, more.indices)
     return _lists(rows, indices, np.concatenate([lists.squares[kept], squares]), n, len(landmarks), scale)
 
 
@@ -226,19 +224,3 @@ def _lists(rows: Any, indices: Any, squares: Any, n: int, n_landmarks: int, scal
     order = np.lexsort((indices, squares, rows))
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.intp)
     return Neighbours(starts, indices[order], squares[order], n_landmarks, scale)
-
-
-def _squares(samples: NDArray[Any], landmarks: NDArray[Any], rows: Any, indices: Any) -> NDArray[np.float64]:
-    """Return the squared distances of pairs of samples and landmarks, each as if it were the only one."""
-    squares = np.empty(len(rows))
-    step = max(1, _PAIRS_AT_ONCE // samples.shape[1])
-
-    def work(start: int, stop: int) -> None:
-        for lo in range(start, stop, step):
-            some = slice(lo, min(lo + step, stop))
-            differences = landmarks[indices[some]]
-            differences -= samples[rows[some]]
-            squares[some] = np.einsum("ij,ij->i", differences, differences)
-
-    parallel_ranges(work, len(rows), step)
-    return squares

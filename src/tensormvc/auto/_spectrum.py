@@ -16,6 +16,8 @@ from ..graphs._laplacian import lowest_eigenpairs
 _DENSE_UP_TO = 300
 _DENSE_FROM_SHARE = 0.1
 _TOLERANCE = 1e-6
+# Of eigenvalues relative to their size: clusterings do not change beyond.
+_LANCZOS_TOLERANCE = 1e-4
 # Filtered subspace iteration: vectors beside those asked for, degree of the polynomial, and rounds at most.
 _SPARE = 32
 _SPARE_SHARE = 0.25
@@ -68,7 +70,7 @@ def low_frequencies(
                 pairs = _filtered(adjacency, null, count, device)
         if pairs is None:
             pairs = lowest_eigenpairs(
-                lambda x: x - adjacency @ x, null, count, ceiling=2.0, start=np.cos(np.arange(n)), tol=_TOLERANCE
+                lambda x: x - adjacency @ x, null, count, ceiling=2.0, start=np.cos(np.arange(n)), tol=_LANCZOS_TOLERANCE
             )
         if pairs is not None:
             return pairs
@@ -95,7 +97,7 @@ def _whatever_is_missing(graph: sp.csr_array, count: int, missing: NDArray[np.bo
     pairs = None
     if n > _DENSE_UP_TO and count < _DENSE_FROM_SHARE * n:
         start = np.cos(np.arange(n))
-        pairs = lowest_eigenpairs(product, known, k + r, ceiling=2.0, start=start, tol=_TOLERANCE)
+        pairs = lowest_eigenpairs(product, known, k + r, ceiling=2.0, start=start, tol=_LANCZOS_TOLERANCE)
     if pairs is None and k > 0:
         # Beyond all frequencies, which are at most 2.
         pairs = eigh(product(np.eye(n)) + 3 * known @ known.T, subset_by_index=(0, k - 1), check_finite=False)

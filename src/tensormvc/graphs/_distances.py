@@ -3,7 +3,7 @@
 Position never decides who is a neighbour: distances that differ by less than `tie_margin` count as equal.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..backend.arrays import Array, in_double, is_sparse, is_tensor, namespace, placed
 from ..backend.linalg import raise_to_zero, sum_of_squares
-from ..backend.threads import run_ranges
+from ..backend.threads import one_blas_thread, parallel_ranges, run_ranges
 from ..rows import piece_size, pieces
 
 # Two squared distances tie if they differ by less than this fraction of themselves, or of the squared length of the
@@ -21,6 +21,15 @@ TIE_ABSOLUTE = 1e-14
 # Memory for one block of distances, per thread and on a device.
 _BLOCK_BYTES = 32 * 2**20
 DEVICE_BLOCK_BYTES = 512 * 2**20
+# Distances between dense samples that are computed at a time: what the cache holds.
+_CACHED = 2**18
+_LEAST_ROWS = 128
+# Up to so many samples all products among them are computed at once, from so many features on, where half of them take
+# less time than all.
+_WHOLE_UP_TO = 2500
+_WIDE = 64
+# Differences between values that are computed at a time: what the cache holds.
+_PAIRS_AT_ONCE = 2**16
 
 
 def tie_margin(squared_distance: Any, scale: float) -> Any:
@@ -84,6 +93,11 @@ class DistanceBlocks:
             distances += self.other_squares
         return raise_to_zero(distances)
 
+    def blocks(self, start: int, stop: int) -> Iterator[tuple[int, Array]]:
+        """Yield the squared distances of samples start to stop in blocks, each with the number of its first sample."""
+        for lo in range(start, stop, self.rows_at_once):
+            yield lo, self.block(lo, min(lo + self.rows_at_once, stop))
+
     def collect(self, select: Callable[[Array, int], tuple[NDArray[Any], ...]]) -> list[NDArray[Any]]:
         """Concatenate what `select` returns for each block of distances and its first row.
 
@@ -92,16 +106,78 @@ class DistanceBlocks:
         selected: dict[int, tuple[NDArray[Any], ...]] = {}
 
         def work(start: int, stop: int) -> None:
-            for lo in range(start, stop, self.rows_at_once):
-                hi = min(lo + self.rows_at_once, stop)
-                block = self.block(lo, hi)
+            for lo, block in self.blocks(start, stop):
                 if self.others is self.parts:
-                    own = placed(np.arange(lo, hi), block)
+                    own = placed(np.arange(lo, lo + len(block)), block)
                     block[own - lo, own] = np.inf
                 selected[lo] = select(block, lo)
 
         run_ranges(work, self.squares, self.rows_at_once)
         return [np.concatenate(arrays) for arrays in zip(*(selected[lo] for lo in sorted(selected)), strict=True)]
+
+
+class DenseBlocks:
+    """Squared Euclidean distances ‖xᵢ − yⱼ‖² between dense samples on the host, in blocks of rows that the cache holds.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (n, d)
+        The samples.
+    points : ndarray of shape (k, d)
+        The points yⱼ, which may be the samples: then half of the products are enough.
+    """
+
+    def __init__(self, samples: NDArray[np.float64], points: NDArray[np.float64]) -> None:
+        self.samples, self.points = samples, points
+        self.squares, self.other_squares = sum_of_squares(samples), sum_of_squares(points)
+        self.rows_at_once = max(_LEAST_ROWS, _CACHED // len(points))
+        self._left = None
+        if samples is points and len(samples) <= _WHOLE_UP_TO and samples.shape[1] >= _WIDE:
+            with one_blas_thread():  # or rounding would depend on the threads
+                self._products = samples @ samples.T
+        else:
+            # All terms of a distance in one product.
+            self._left = np.column_stack([samples, self.squares, np.ones(len(samples))])
+            self._products = np.column_stack([-2 * points, np.ones(len(points)), self.other_squares]).T
+
+    def blocks(self, start: int, stop: int) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        """Yield the squared distances of samples start to stop, once, in blocks that are overwritten by the next one.
+
+        Each comes with the number of its first sample. They may be negative by rounding.
+        """
+        room = np.empty((0 if self._left is None else self.rows_at_once, len(self.points)))
+        for lo in range(start, stop, self.rows_at_once):
+            hi = min(lo + self.rows_at_once, stop)
+            if self._left is None:
+                distances = self._products[lo:hi]
+                distances *= -2
+                distances += self.other_squares
+                distances += self.squares[lo:hi, None]
+            else:
+                distances = np.matmul(self._left[lo:hi], self._products, out=room[: hi - lo])
+            yield lo, distances
+
+    def pairs(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the squared distances of some pairs, each as if it were the only one."""
+        return pair_squares(self.samples, self.points, rows, columns)
+
+
+def pair_squares(
+    samples: NDArray[np.float64], points: NDArray[np.float64], rows: NDArray[np.intp], columns: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Return the squared distances of pairs of samples and points, each as if it were the only one."""
+    squares = np.empty(len(rows))
+    step = max(1, _PAIRS_AT_ONCE // samples.shape[1])
+
+    def work(start: int, stop: int) -> None:
+        for lo in range(start, stop, step):
+            some = slice(lo, min(lo + step, stop))
+            differences = points[columns[some]]
+            differences -= samples[rows[some]]
+            squares[some] = np.einsum("ij,ij->i", differences, differences)
+
+    parallel_ranges(work, len(rows), step)
+    return squares
 
 
 def _squared_lengths(parts: list[Any]) -> Array:

@@ -10,20 +10,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
 
 from ..backend.arrays import Array, is_sparse, is_tensor, namespace, on_host
 from ..backend.linalg import smallest, sum_of_squares
-from ..backend.threads import device_lock, one_openmp_thread, parallel_ranges
-from ._distances import DEVICE_BLOCK_BYTES, DistanceBlocks, tie_margin
+from ..backend.threads import device_lock, parallel_ranges
+from ._distances import DEVICE_BLOCK_BYTES, DenseBlocks, DistanceBlocks, tie_margin
 
-_BANDWIDTH_STEPS = 30
+_BANDWIDTH_STEPS = 12
+_ROUNDING = 1e-12
 # A bandwidth is at least this share of the mean distance to the neighbours: duplicates would make it 0.
 _LEAST_BANDWIDTH = 1e-3
-# Threads search for multiples of this number of samples, the size of scikit-learn's blocks.
-_SEARCHED_AT_ONCE = 256
-# Differences between values that are computed at a time: what the cache holds.
-_PAIRS_AT_ONCE = 2**16
+# The smallest distances of so many groups of candidates bound those to the neighbours.
+_GROUPS_PER_NEIGHBOUR = 8
+_HUGE = np.finfo(np.float64).max / 2
 
 # Samples, their neighbours, and the squared distances between them.
 _Links = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]
@@ -81,7 +80,9 @@ class Neighbours:
     def graph(self, weights: NDArray[np.float64] | None = None) -> sp.csr_array:
         """Return the directed graph from each sample to its neighbours, with weight 1 by default."""
         values = np.ones(len(self.indices)) if weights is None else weights
-        return sp.csr_array((values, self.indices, self.starts), shape=(len(self.starts) - 1, self.n_candidates))
+        shape = len(self.starts) - 1, self.n_candidates
+        # Sorted, which SciPy adds and multiplies several times as fast.
+        return sp.csr_array((values, self.indices, self.starts), shape=shape).sorted_indices()
 
     def link_graph(self) -> sp.csr_array:
         """Return the symmetric 0/1 graph in which two samples are linked if one is a neighbour of the other."""
@@ -98,22 +99,25 @@ class Neighbours:
         if not len(self.indices):
             return self.graph()
         first, counts = self.starts[:-1], np.diff(self.starts)
-        tiny, huge = np.finfo(np.float64).tiny, np.finfo(np.float64).max
         distances = np.sqrt(self.squares)
         nearest = distances[np.minimum(first, len(distances) - 1)]
         beyond = distances - np.repeat(nearest, counts)
         mean = self._sums(distances) / np.maximum(counts, 1)
+        most = 1 / np.maximum(_LEAST_BANDWIDTH * mean, np.finfo(np.float64).tiny)
         target = np.log2(np.maximum(counts, 2))
-        low, high = np.zeros(len(counts)), np.full(len(counts), np.inf)
-        width = np.maximum(self._sums(beyond) / np.maximum(counts, 1), tiny)
+        # Newton's method: the logarithm of the sum is convex in the inverse bandwidth, so that it comes from one side.
+        rate = np.zeros(len(counts))
         for _ in range(_BANDWIDTH_STEPS):
-            total = self._sums(np.exp(-beyond / np.repeat(width, counts)))
-            wide = total > target
-            high, low = np.where(wide, width, high), np.where(wide, low, width)
-            width = np.clip(np.where(np.isinf(high), 2 * width, (low + high) / 2), tiny, huge / 4)
-        width = np.maximum(width, np.maximum(_LEAST_BANDWIDTH * mean, tiny))
-        directed = self.graph(np.exp(-beyond / np.repeat(width, counts)))
-        return sp.csr_array(directed + directed.T - directed.multiply(directed.T))
+            weights = np.exp(-beyond * np.repeat(rate, counts))
+            total, slope = self._sums(weights), self._sums(beyond * weights)
+            steep = (slope > 0) & (rate < most) & (total > (1 + _ROUNDING) * target)
+            if not steep.any():
+                break
+            step = total[steep] / slope[steep] * np.log(total[steep] / target[steep])
+            rate[steep] = np.minimum(rate[steep] + step, most[steep])
+        directed = self.graph(np.exp(-beyond * np.repeat(rate, counts)))
+        back = sp.csr_array(directed.T)
+        return sp.csr_array(directed + back - directed.multiply(back))
 
 
 def _ties_are_kept(tied: NDArray[Any], nearer: NDArray[Any], n_neighbors: int) -> NDArray[np.bool_]:
@@ -130,10 +134,8 @@ def find_neighbours(
 ) -> Neighbours:
     """Return the nearest neighbours of every sample.
 
-    For dense samples, scikit-learn's compiled search finds the 2k + 1 nearest: enough to tell whether those tied with
-    the k-th are neighbours, unless no sample is nearer. Then all distances are compared, as they are for sparse
-    samples, for which scikit-learn has no compiled search. Samples that are PyTorch tensors are compared on their
-    device.
+    Samples that are PyTorch tensors are compared on their device. It finds the 2k + 1 nearest, enough to tell whether
+    those tied with the k-th are neighbours, unless no sample is nearer; then all distances are compared on the host.
 
     Parameters
     ----------
@@ -160,56 +162,41 @@ def find_neighbours(
     n, n_candidates = parts[0].shape[0], candidates[0].shape[0]
     scale = DistanceBlocks(candidates).scale  # not that of the samples, which are searched for in any batch
     links = partial(_links, n_neighbors=n_neighbors, scale=scale, skip_self=others is None)
-    undecided = np.arange(n)
-    found: list[_Links] = []
-    if shares is None and not any(map(is_sparse, parts)):
-        count = min(2 * n_neighbors + 2, n_candidates)
-        hstack = namespace(*parts).hstack
-        samples, points = hstack(parts), hstack(candidates)
-        squares, indices = (_device_search if on_device else _compiled_search)(samples, points, count)
-        if exact and not on_device:
-            squares = _pairwise(samples, points, indices)
-        # Row by row here: NumPy sorts all links by several keys in one thread at a time.
-        indices, squares = _by_rank(indices, squares, np.argsort(indices, axis=1))
-        indices, squares = _by_rank(indices, squares, np.argsort(squares, axis=1, kind="stable"))
+    undecided, found = np.arange(n), []
+    dense = not any(map(is_sparse, parts))
+    if on_device:
+        samples, points = (namespace(*arrays).hstack(arrays) for arrays in (parts, candidates))
+        squares, indices = _device_search(samples, points, min(2 * n_neighbors + 2, n_candidates))
+        order = np.argsort(indices, axis=1)
+        squares, indices = (np.take_along_axis(array, order, axis=1) for array in (squares, indices))
         rows, indices, squares = links(undecided, squares, indices)
         # A longer list holds ties without a nearer neighbour, of which there may be more.
         longer = np.bincount(rows, minlength=n) > 2 * n_neighbors
         complete = ~longer[rows]
         found.append((rows[complete], indices[complete], squares[complete]))
         undecided = np.flatnonzero(longer)
+    elif shares is None and dense:
+        samples = np.hstack(parts)
+        blocks = DenseBlocks(samples, samples if others is None else np.hstack(others))
+        found = _search_rows(blocks, undecided, partial(links, refine=blocks.pairs if exact else None))
+        undecided = undecided[:0]
     if shares is not None:
         found += _search_rows(DistanceBlocks(parts, scale=scale, shares=shares), undecided, links)
     elif len(undecided):
         found += _search_rows(DistanceBlocks([part[undecided] for part in parts], candidates, scale), undecided, links)
     rows, indices, squares = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
-    if len(undecided):
-        order = np.lexsort((indices, squares, rows))
-        indices, squares = indices[order], squares[order]
+    if on_device and len(undecided):
+        order = np.argsort(rows, kind="stable")
+        rows, indices, squares = rows[order], indices[order], squares[order]
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
     return Neighbours(starts, indices, squares, n_candidates, scale)
 
 
-def _by_rank(indices: NDArray[Any], squares: NDArray[Any], order: NDArray[Any]) -> list[NDArray[Any]]:
-    return [np.take_along_axis(array, order, axis=1) for array in (indices, squares)]
-
-
-def _compiled_search(samples: Any, candidates: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return squared distances to the nearest candidates, and their indices, both (n, count)."""
-    search = NearestNeighbors(algorithm="brute", metric="sqeuclidean").fit(candidates)
-    squares, indices = np.empty((len(samples), count)), np.empty((len(samples), count), dtype=np.intp)
-
-    def work(start: int, stop: int) -> None:
-        # In our threads: those of OpenMP wait busily for each other, which takes twice as long on a busy machine.
-        with one_openmp_thread():
-            squares[start:stop], indices[start:stop] = search.kneighbors(samples[start:stop], count)
-
-    parallel_ranges(work, len(samples), _SEARCHED_AT_ONCE)
-    return squares, indices
-
-
 def _device_search(samples: Array, candidates: Array, count: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return what `_compiled_search` returns, with squared distances as they are between two samples alone."""
+    """Return squared distances to the nearest candidates, and their indices, both (n, count).
+
+    The distances are those between two samples alone.
+    """
     squares, indices = np.empty((len(samples), count)), np.empty((len(samples), count), dtype=np.intp)
     step = max(1, DEVICE_BLOCK_BYTES // (8 * len(candidates)))
     for lo in range(0, len(samples), step):
@@ -246,45 +233,64 @@ def nearest_on_device(samples: Array, candidates: Array, count: int) -> tuple[Ar
     return squares, nearest
 
 
-def _pairwise(samples: NDArray[Any], candidates: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return the squared distances between samples and some candidates each, (n, count)."""
-    squares = np.empty(indices.shape)
-    step = max(1, _PAIRS_AT_ONCE // (indices.shape[1] * samples.shape[1]))
-
-    def work(start: int, stop: int) -> None:
-        for lo in range(start, stop, step):
-            rows = slice(lo, min(lo + step, stop))
-            differences = candidates[indices[rows]]
-            differences -= samples[rows, None]
-            squares[rows] = np.einsum("ijk,ijk->ij", differences, differences)
-
-    parallel_ranges(work, len(samples), step)
-    return squares
-
-
-def _search_rows(blocks: DistanceBlocks, samples: NDArray[np.intp], links: Callable[..., _Links]) -> list[_Links]:
-    """Return the neighbours of some samples from their distances to all candidates."""
-    found: list[_Links] = []
+def _search_rows(
+    blocks: DistanceBlocks | DenseBlocks, samples: NDArray[np.intp], links: Callable[..., _Links]
+) -> list[_Links]:
+    """Return the neighbours of some samples from their distances to all candidates, in the order of the samples."""
+    found: dict[int, _Links] = {}
 
     def search(start: int, stop: int) -> None:
-        for lo in range(start, stop, blocks.rows_at_once):
-            rows = samples[lo : min(lo + blocks.rows_at_once, stop)]
-            squares = on_host(blocks.block(lo, lo + len(rows)))
-            found.append(links(rows, squares, np.broadcast_to(np.arange(squares.shape[1]), squares.shape)))
+        for lo, squares in blocks.blocks(start, stop):
+            found[lo] = links(samples[lo : lo + len(squares)], on_host(squares))
 
     parallel_ranges(search, len(samples), blocks.rows_at_once)
-    return found
+    return [found[lo] for lo in sorted(found)]
 
 
-def _links(samples: Any, squares: Any, candidates: Any, n_neighbors: int, scale: float, skip_self: bool) -> _Links:
-    """Return which of the candidates, at these squared distances (rows, columns), are neighbours of the samples."""
+def _links(
+    samples: NDArray[np.intp],
+    squares: NDArray[np.float64],
+    candidates: NDArray[np.intp] | None = None,
+    *,
+    n_neighbors: int,
+    scale: float,
+    skip_self: bool,
+    refine: Callable[..., NDArray[np.float64]] | None = None,
+) -> _Links:
+    """Return which candidates, at these squared distances (rows, columns), are neighbours of the samples.
+
+    By default the candidates are the columns; `refine` computes the distances of the few that matter once more.
+    """
+    n, width = squares.shape
     if skip_self:
-        squares[candidates == samples[:, None]] = np.inf
-    kth = np.partition(squares, n_neighbors - 1, axis=1)[:, n_neighbors - 1, None]
+        own = (np.arange(n), samples) if candidates is None else candidates == samples[:, None]
+        squares[own] = np.inf
     # Infinite where fewer candidates have anything in common with the sample.
-    kth = np.minimum(kth, np.finfo(np.float64).max / 2)
+    bound = np.minimum(_upper_bound(squares, n_neighbors), _HUGE)
+    rows, columns = np.divmod(np.flatnonzero(squares <= (bound + 2 * tie_margin(bound, scale))[:, None]), width)
+    indices = columns if candidates is None else candidates[rows, columns]
+    counts = np.bincount(rows, minlength=n)
+    place = np.arange(max(n_neighbors, counts.max())) < counts[:, None]
+    near, nearest = np.full(place.shape, np.inf), np.zeros(place.shape, dtype=np.intp)
+    near[place] = np.maximum(squares[rows, columns], 0) if refine is None else refine(samples[rows], indices)
+    nearest[place] = indices
+    order = np.argsort(near, axis=1, kind="stable")
+    near, nearest = np.take_along_axis(near, order, axis=1), np.take_along_axis(nearest, order, axis=1)
+    kth = np.minimum(near[:, n_neighbors - 1, None], _HUGE)
     margin = tie_margin(kth, scale)
-    tied, nearer = squares <= kth + margin, squares < kth - margin
+    tied, nearer = near <= kth + margin, near < kth - margin
     with_ties = _ties_are_kept(tied.sum(axis=1), nearer.sum(axis=1), n_neighbors)
-    kept = np.where(with_ties[:, None], tied, nearer) & np.isfinite(squares)
-    return samples[np.nonzero(kept)[0]], candidates[kept], squares[kept]
+    kept = np.where(with_ties[:, None], tied, nearer)
+    return np.repeat(samples, kept.sum(axis=1)), nearest[kept], near[kept]
+
+
+def _upper_bound(values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Return an upper bound of the `count` smallest values of each row: few others are below it.
+
+    It is that of the smallest values of some groups, a fraction of all.
+    """
+    n, width = values.shape
+    n_groups = _GROUPS_PER_NEIGHBOUR * count
+    if (size := width // n_groups) > 1:
+        values = values[:, : size * n_groups].reshape(n, size, n_groups).min(axis=1)
+    return np.partition(values, count - 1, axis=1)[:, count - 1]

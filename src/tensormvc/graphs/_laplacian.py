@@ -67,8 +67,13 @@ def normalised_adjacency(graph: sp.csr_array) -> sp.csr_array:
 
     A sample i without links has a row of zeros, so that L_ii = 1.
     """
-    scale = inverse_root_degrees(graph)
-    return sp.csr_array(graph.multiply(scale[:, None]).multiply(scale[None, :]))
+    return scaled_graph(graph, inverse_root_degrees(graph))
+
+
+def scaled_graph(graph: sp.csr_array, factors: NDArray[np.float64]) -> sp.csr_array:
+    """Return a graph with the weight of each link multiplied by the factors of its two samples."""
+    weights = graph.data * np.repeat(factors, np.diff(graph.indptr)) * factors[graph.indices]
+    return sp.csr_array((weights, graph.indices, graph.indptr), shape=graph.shape)
 
 
 def permuted_graph(graph: sp.csr_array, order: NDArray[np.intp]) -> sp.csr_array:
@@ -123,7 +128,7 @@ def lowest_eigenpairs(
         with one_blas_thread():
             operator = LinearOperator((n, n), matvec=shifted, dtype=np.float64)
             # More vectors mean fewer restarts, which a high accuracy takes many of.
-            ncv = min(n, 2 * k + (30 if tol else 60))
+            ncv = min(n, 2 * k + (10 if tol else 60))
             upper, vectors = eigsh(operator, k=k, which="LA", v0=start, ncv=ncv, tol=tol, **options)
     except ArpackNoConvergence:
         return None
