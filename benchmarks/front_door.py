@@ -167,7 +167,7 @@ def new(run):
 
 
 def placed(model, views, classes, fitted, others):
-    """Accuracy of the fitted and of the other samples; of these also with the clusters matched to the fitted classes."""
+    """Accuracy of the fitted and of the other samples; of these also with the clusters matched as in the fit."""
     result = {"fitted": accuracy(classes[fitted], model.labels_)}
     scaled = [normalize(StandardScaler().fit_transform(view)) for view in views]
     for count in sorted({1, min(2, len(views)), len(views)}):
