@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_limits
 
 import tensormvc as tm
 from tensormvc.auto._estimator import confidence
+from tensormvc.auto._placement import n_votes
 from tensormvc.auto._scaling import RECIPES
 
 from .data import acc, blobs, fit, limit_landmarks, quiet_fit, with_gaps
@@ -116,6 +117,51 @@ def test_memberships_say_the_label_and_how_sure_it_is(gappy):
     strict = model.predict(others, min_confidence=0.9)
     np.testing.assert_array_equal(strict, np.where(confidence(shares) < 0.9, -1, labels))
     np.testing.assert_array_equal(confidence(np.ones((4, 1))), 1)
+
+
+def brute_force_votes(distances, reach, count):
+    """Votes of the nearest landmarks of one sample, by their distances and their reach; no two are equally far."""
+    nearest = np.argsort(distances)[:count]
+    relative = distances[nearest] / (distances[nearest].max() + reach[nearest])
+    beyond = relative - relative.min()
+    votes = np.zeros(len(distances))
+    votes[nearest] = np.exp(-beyond / beyond.mean())
+    return votes / votes.sum()
+
+
+@pytest.mark.parametrize(("n_clusters", "count"), [(2, 10), (3, 8), (9, 5)])
+def test_votes_by_brute_force(n_clusters, count):
+    """Half of the votes are those of the views by their weights, half those in all views together."""
+    rng = np.random.default_rng(0)
+    views = [view + 4 * rng.normal(size=view.shape) for view in blobs(60, n_clusters)[0]]
+    model = quiet_fit([view[:50] for view in views], n_clusters)
+    fitted, weights = model.fitted_, model.fitted_.placement.weights
+    assert n_votes(50, n_clusters) == count
+    for new in range(50, 60):
+        squares, reach = [], []
+        for view, part in zip(fitted.views, fitted.placement.parts, strict=True):
+            sample = view.scaling.apply(views[model.view_names_.index(view.name)][[new]])
+            squares.append(((part - sample) ** 2).sum(axis=1))
+            among = np.linalg.norm(part[:, None] - part, axis=2)
+            reach.append(np.sort(among, axis=1)[:, count])
+        joint = np.sqrt(weights @ squares), np.sqrt(weights @ np.square(reach))
+        votes = sum(
+            weight / weights.sum() * brute_force_votes(np.sqrt(square), own, count)
+            for weight, square, own in zip(weights, squares, reach, strict=True)
+        )
+        expected = (votes + brute_force_votes(*joint, count)) / 2 @ fitted.shares
+        # The largest share is raised by 1e-9, to be the largest beyond rounding.
+        np.testing.assert_allclose(model.predict_proba([view[[new]] for view in views])[0], expected, atol=2e-9)
+
+
+def test_landmarks_without_any_reach_still_vote():
+    """Each cluster is a heap of equal samples: there, distances are relative to the reach of the new sample."""
+    views = [np.repeat(view, 20, axis=0) for view in blobs(6, 3, seed=3)[0]]
+    model = quiet_fit(views, 3)
+    assert (model.fitted_.placement.reach == 0).all()
+    shares = model.predict_proba([view + 0.1 for view in views])
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(shares.argmax(axis=1), model.labels_)
 
 
 def test_new_samples_join_their_clusters():

@@ -126,7 +126,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     confidence_ : ndarray of shape (n_samples,)
         By how much the largest share of a sample exceeds the second largest: 1 if all clusterings agree, 0 for a tie.
     outlier_score_ : ndarray of shape (n_samples,)
-        Distance to the tenth nearest landmark relative to the same distance of these landmarks, averaged over the
+        Distance to the last of the nearest landmarks relative to the same distance of these, averaged over the
         views; about 1 inside a cluster, larger for outliers, 0 for samples without any value.
     sample_view_weights_ : ndarray of shape (n_samples, n_views)
         How much each view counts for each sample, 0 where it is missing; rows sum to 1.

@@ -19,7 +19,7 @@ from ..views._order import unit_rows
 from ._evidence import Evidence, neighbours_in
 from ._looks import scaled_rows
 from ._map import layout, principal_plane
-from ._placement import VOTES, Placement, reach_of, relative
+from ._placement import Placement, n_votes, reach_of, relative
 from ._samples import SampleRows, first_of_duplicates, zeros_are_values
 from ._scaling import Scaling, refuse_sizes
 from ._tree import ClusterTree, build_tree
@@ -117,7 +117,7 @@ class FittedClustering:
     @cached_property
     def placement(self) -> Placement:
         """Places other samples among the landmarks."""
-        evidence, lists = self.evidence, [_votes_of(lists) for lists in self.evidence.neighbours]
+        evidence, lists = self.evidence, [self._voters(lists) for lists in self.evidence.neighbours]
         reach, scores = np.zeros(self.missing.shape), np.zeros(len(self.missing))
         for v, nearest in enumerate(lists):
             rows = np.flatnonzero(~self.missing[:, v])
@@ -162,14 +162,18 @@ class FittedClustering:
         for v, lists in enumerate(self.evidence.neighbours):
             if not self.missing[landmark, v]:
                 rows = np.flatnonzero(~self.missing[:, v])
-                own = _votes_of(lists)
+                own = self._voters(lists)
                 at = slice(*own.starts[np.searchsorted(rows, landmark) :][:2])
                 counts = np.bincount(labels[rows[own.indices[at]]])
                 found[self.views[v].name] = {c: float(x / counts.sum()) for c, x in enumerate(counts) if x}
-        joint = _votes_of(self.evidence.joint_neighbours)
+        joint = self._voters(self.evidence.joint_neighbours)
         at = slice(*joint.starts[landmark : landmark + 2])
         nearest = list(zip(joint.indices[at].tolist(), np.sqrt(joint.squares[at]).tolist(), strict=True))
         return found, nearest
+
+    def _voters(self, lists: Neighbours) -> Neighbours:
+        """Return as many of the nearest neighbours as vote on the label of a new sample."""
+        return lists.nearest(min(n_votes(*self.shares.shape), lists.n_candidates - 1))
 
     def samples_of(self, views: Any, view_sizes: Sequence[int] | None) -> tuple[SampleRows, Any]:
         """Return new samples of any form in the order of the fitted views, and the device they come from, or None."""
@@ -225,11 +229,6 @@ class FittedClustering:
         if unknown := [name for name in names if name not in known]:
             raise ValueError(f"the model has no view {unknown[0]!r}; its views are {', '.join(self.names_as_given)}")
         return {known.index(name): position for position, name in enumerate(names)}
-
-
-def _votes_of(lists: Neighbours) -> Neighbours:
-    """Return the nearest neighbours that vote."""
-    return lists.nearest(min(VOTES, lists.n_candidates - 1))
 
 
 def same_features(width: int, names: NDArray[np.str_] | None, view: FittedView) -> NDArray[np.intp] | None:

@@ -16,7 +16,7 @@ from ..backend.threads import device_lock
 from ..graphs._distances import tie_margin
 from ..graphs._fuzzy import nearest_on_device
 from ._evidence import shares_of_views
-from ._placement import VOTES, Placement
+from ._placement import Placement, n_votes
 from ._samples import Samples
 from ._scaling import Scaling
 
@@ -45,10 +45,12 @@ class _Search:
         The landmarks that have these views, scaled and weighted.
     numbers : tensor of int of shape (n,)
         Which of all landmarks they are.
-    reach : tensor of shape (n,) or None
-        Distance from each of them to the last of its nearest landmarks in a single view.
+    reach : tensor of shape (n,)
+        Distance from each of them to the last of its nearest landmarks.
     scale : float
         Squared length of the longest one.
+    count : int
+        Number of landmarks that vote.
     share : float
         How much all links of a sample from this search count.
     """
@@ -56,8 +58,9 @@ class _Search:
     roots: dict[int, float]
     landmarks: Array
     numbers: Array
-    reach: Array | None
+    reach: Array
     scale: float
+    count: int
     share: float
 
     def votes(self, parts: list[Array]) -> tuple[Array, Array, Array, Array]:
@@ -73,7 +76,7 @@ class _Search:
             Whether these are all neighbours; not, if ties go on.
         """
         samples = namespace(*parts).hstack([parts[v] * root for v, root in self.roots.items()])
-        count = min(VOTES, len(self.landmarks))
+        count = min(self.count, len(self.landmarks))
         width = min(2 * count + 2, len(self.landmarks))
         squares, nearest = nearest_on_device(samples, self.landmarks, width)
         squares, order = squares.sort(dim=1, stable=True)
@@ -85,11 +88,14 @@ class _Search:
         kept = tied.where(with_ties[:, None], nearer)
         n_kept = kept.sum(dim=1)
         distances = squares.sqrt() * kept
-        beyond = (distances - distances[:, :1]) * kept
+        reach = distances.amax(dim=1)
+        scales = reach[:, None] + self.reach[nearest]
+        relative = distances / scales.where(scales > 0, 1.0)
+        beyond = (relative - relative.where(kept, float("inf")).amin(dim=1, keepdim=True)) * kept
         mean = (beyond.sum(dim=1) / n_kept)[:, None]
         votes = (-beyond / mean.where(mean > 0, 1.0)).exp() * kept
         decided = ((n_kept <= 2 * count) | (width == len(self.landmarks))) & (kth[:, 0] < _FAR)
-        return nearest, votes / votes.sum(dim=1, keepdim=True), distances.amax(dim=1), decided
+        return nearest, votes / votes.sum(dim=1, keepdim=True), reach, decided
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,7 @@ class DevicePlacement(Placement):
             # No landmark is in a list twice, so that the order of these additions does not matter.
             links.scatter_add_(1, search.numbers[nearest], search.share * votes)
             decided &= some
-            if search.reach is not None:
+            if len(search.roots) == 1:
                 mean = (votes * search.reach[nearest]).sum(dim=1)
                 ratio = (reach / mean).where(mean > 0, 1.0 + (reach > 0))
                 scores += self._shares[next(iter(search.roots))] * ratio
@@ -174,13 +180,15 @@ class DevicePlacement(Placement):
 
     def _search(self, views: list[int], share: float) -> _Search:
         roots = np.sqrt(self.weights[views]).tolist() if len(views) > 1 else [1.0]
+        reach = self.reach_in(np.array(views)) if len(views) > 1 else self.reach[:, views[0]]
         numbers = np.flatnonzero(~self.missing[:, views].any(axis=1))
         landmarks = np.hstack([self.parts[v][numbers] * root for v, root in zip(views, roots, strict=True)])
         return _Search(
             roots=dict(zip(views, roots, strict=True)),
             landmarks=on_device(landmarks, self.device),
             numbers=on_device(numbers, self.device),
-            reach=on_device(self.reach[numbers, views[0]], self.device) if len(views) == 1 else None,
+            reach=on_device(reach[numbers], self.device),
             scale=max(float(sum_of_squares(landmarks).max()), np.finfo(np.float64).tiny),
+            count=n_votes(*self.shares.shape),
             share=share,
         )

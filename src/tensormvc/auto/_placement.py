@@ -20,8 +20,8 @@ from ._samples import Samples
 from ._scaling import Scaling, in_form_of
 from ._search import nearest_landmarks
 
-# Landmarks that vote on the label of another sample, in each view and in all of its views together.
-VOTES = 10
+# The least and the most landmarks that vote on the label of another sample, in each view and in all views together.
+_FEWEST_VOTES, _MOST_VOTES = 5, 10
 # Nearest landmarks that are kept of every sample, for maps, graphs and finer clusters.
 _KEPT_LINKS = 5
 # Samples that are placed at a time.
@@ -142,7 +142,7 @@ class Placement:
             scaled_rows(scaling, array, own, one_by_one=True)
             for scaling, array, own in zip(self.scalings, arrays, rows, strict=True)
         ]
-        shares = shares_of_views(self.weights, samples.missing)
+        shares, count = shares_of_views(self.weights, samples.missing), n_votes(*self.shares.shape)
         links, scores = [], np.zeros(len(samples))
         patterns, pattern_of = np.unique(samples.missing, axis=0, return_inverse=True)
         for number, pattern in enumerate(patterns):
@@ -152,17 +152,21 @@ class Placement:
                 [self.parts[v] for v in views],
                 self.missing[:, views],
                 self.weights[views],
-                VOTES,
+                count,
             )
             together = len(views) > 1 and len(lists[-1].indices) > 0
             for v, neighbours in zip(views, lists, strict=False):
-                votes = _votes(neighbours)
+                votes = _votes(neighbours, self.reach[:, v])
                 links.append(_links(neighbours, votes * _spread(shares[own, v] / (1 + together), neighbours), own))
                 scores[own] += shares[own, v] * _ratios(neighbours, votes, self.reach[:, v])
             if together:
-                links.append(_links(lists[-1], _votes(lists[-1]) / 2, own))
+                links.append(_links(lists[-1], _votes(lists[-1], self.reach_in(views)) / 2, own))
         row, column, values = (np.concatenate(entries) for entries in zip(*links, strict=True))
         return sp.csr_array((values, (row, column)), shape=(len(samples), len(self.missing))), scores
+
+    def reach_in(self, views: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the reach of the landmarks in several views together: the root of the weighted sum of squares."""
+        return np.asarray(np.sqrt(np.sum(self.weights[views] * np.square(self.reach[:, views]), axis=1)))
 
     def memberships(self, links: sp.csr_array) -> NDArray[np.float64]:
         """Return by how much samples with these links belong to each cluster; rows sum to 1."""
@@ -174,6 +178,11 @@ class Placement:
         raised[own] = shares[own]
         raised[empty] = shares[empty]
         return raised
+
+
+def n_votes(n_landmarks: int, n_clusters: int) -> int:
+    """Return how many landmarks vote: half as many as a cluster has on average, within bounds."""
+    return min(max(n_landmarks // (2 * n_clusters), _FEWEST_VOTES), _MOST_VOTES)
 
 
 def strongest(links: sp.csr_array, count: int = _KEPT_LINKS) -> sp.csr_array:
@@ -213,15 +222,22 @@ def _links(lists: Neighbours, votes: NDArray[np.float64], rows: NDArray[np.intp]
     return np.repeat(rows, np.diff(lists.starts)), lists.indices, votes
 
 
-def _votes(lists: Neighbours) -> NDArray[np.float64]:
-    """Return how much each neighbour counts: less, the farther beyond the nearest it is; each list sums to 1."""
+def _votes(lists: Neighbours, reach: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how much each neighbour counts: less, the farther beyond the nearest it is; each list sums to 1.
+
+    Distances are relative to the reach of both ends, so that samples in dense and sparse regions are treated alike.
+    """
     counts = np.diff(lists.starts)
     samples = np.repeat(np.arange(len(counts)), counts)
-    distances = np.sqrt(lists.squares)
-    beyond = distances - distances[lists.starts[:-1]][samples]
-    mean = np.bincount(samples, beyond) / counts
-    votes = np.exp(-np.divide(beyond, mean[samples], out=np.zeros_like(beyond), where=mean[samples] > 0))
+    distances = _quotient(np.sqrt(lists.squares), _spread(reach_of(lists), lists) + reach[lists.indices])
+    beyond = distances - _spread(np.minimum.reduceat(distances, lists.starts[:-1]), lists)
+    votes = np.exp(-_quotient(beyond, _spread(np.bincount(samples, beyond) / counts, lists)))
     return np.asarray(votes / np.bincount(samples, votes)[samples])
+
+
+def _quotient(values: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return values relative to a scale; 0 where that is 0."""
+    return np.divide(values, scale, out=np.zeros_like(values), where=scale > 0)
 
 
 def _ratios(lists: Neighbours, votes: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
