@@ -1,13 +1,14 @@
 """Views on disk: the results of the same arrays in memory, which only blocks of rows ever enter."""
 
-import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from tensormvc.backend.scratch import is_on_disk
 
+from ..memory import peak_memory
 from ..methods.test_on_disk import in_hdf5, in_npy, in_parquet
 from .data import blobs, limit_landmarks, quiet_fit, with_gaps
 
@@ -44,6 +45,8 @@ def test_results_are_those_in_memory(write, dtype, tmp_path, small_blocks):
     assert str(fitted.report_) == str(expected.report_)
     assert is_on_disk(fitted.membership_)
     assert is_on_disk(fitted.embedding_)
+    assert is_on_disk(fitted.links_.data)
+    assert is_on_disk(fitted.links_.indices)
     for method in ("predict", "predict_proba", "transform", "outlier_score", "map_of"):
         np.testing.assert_array_equal(getattr(fitted, method)(mapped), getattr(expected, method)(views))
     np.testing.assert_array_equal(fitted.predict(mapped), expected.labels_)
@@ -77,40 +80,32 @@ def test_progress_is_reported_while_samples_are_placed(small_blocks):
     assert placed[-1] == (300, 300)
 
 
-_PEAK = """
-import sys, threading, time
-import numpy as np, tensormvc as tm
-
-def anonymous():
-    with open("/proc/self/status") as lines:
-        return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1024
-
-def watch():
-    while not done:
-        peak[0] = max(peak[0], anonymous())
-        time.sleep(0.01)
-
-views = [np.load(path, mmap_mode="r") for path in sys.argv[1:]]
-model = tm.MultiViewClustering(3, normalisation="unit", random_state=0, time_budget=1e-3)
-model.fit([view[:2000].copy() for view in views])
-done, peak, before = [], [0], anonymous()
-thread = threading.Thread(target=watch)
-thread.start()
-model.fit(views).predict(views)
-done.append(True)
-thread.join()
-assert len(model.landmarks_) == 2000
-print(peak[0] - before)
-"""
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_views_on_disk_are_never_in_memory(tmp_path):
     """Beside what a fit of as many landmarks took: blocks of rows, and some numbers per sample."""
-    rng, n, d = np.random.default_rng(0), 30_000, 500
-    for v in range(2):
-        np.save(tmp_path / f"{v}.npy", rng.normal(size=(n, d)) + 3 * (np.arange(n) % 3)[:, None])
+    rng, n, d = np.random.default_rng(0), 20_000, 500
     paths = [tmp_path / f"{v}.npy" for v in range(2)]
-    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", _PEAK, *paths], capture_output=True, check=True)
-    # Both views take 240 MB.
-    assert int(ended.stdout) < 200e6
+    for path in paths:
+        np.save(path, rng.normal(size=(n, d)) + 3 * (np.arange(n) % 3)[:, None])
+    setup = """
+model = tm.MultiViewClustering(3, normalisation="unit", random_state=0, time_budget=1e-3)
+model.fit([view[:2000].copy() for view in views])
+"""
+    # Both views take 160 MB.
+    assert peak_memory(setup, "assert len(model.fit(views).landmarks_) == 2000; model.predict(views)", paths) < 100e6
+
+
+def test_memory_grows_by_a_few_numbers_per_sample(tmp_path, monkeypatch):
+    """Keys, labels, confidence, outlier scores, ranks, where the links of each sample start, and sizes per view."""
+    monkeypatch.setattr("tensormvc.views._views.LAZY_BYTES", 0)
+    monkeypatch.setattr("tensormvc.views._disk._DISK_BLOCK", 10_000)
+    monkeypatch.setattr("tensormvc.auto._samples._BLOCK", 10_000)
+    limit_landmarks(monkeypatch, 80)
+    sizes, peaks = (10_000, 40_000), []
+    for n in sizes:
+        views = in_npy(blobs(n, widths=(4, 12))[0], tmp_path)
+        tracemalloc.start()
+        quiet_fit(views, 3, n_jobs=1)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert (peaks[1] - peaks[0]) / (sizes[1] - sizes[0]) < 100

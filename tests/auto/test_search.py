@@ -7,9 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensormvc.auto import _search
-from tensormvc.auto._search import nearest_landmarks
+from tensormvc.auto._search import LandmarkView
 from tensormvc.graphs._fuzzy import find_neighbours
 from tensormvc.views._check import look_at, row_sizes
+
+
+def nearest_landmarks(samples, landmarks, missing, weights, count):
+    prepared = [LandmarkView(*view) for view in zip(landmarks, missing.T, strict=True)]
+    return _search.nearest_landmarks(samples, prepared, weights, count)
 
 
 def one_by_one(samples, landmarks, missing, weights, count):
@@ -27,6 +32,15 @@ def one_by_one(samples, landmarks, missing, weights, count):
             continue
         found = find_neighbours(own, min(count, len(able)), [part[able] for part in others], exact=True)
         lists.append((found.starts, able[found.indices], found.squares))
+    if len(samples) > 1 and len(lists[-1][1]):
+        # Far from the origin, weighted values are rounded more than their differences are.
+        starts, indices, _ = lists[-1]
+        rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        squares = [
+            weight * np.square(x[rows] - y[indices]).sum(axis=1)
+            for weight, x, y in zip(weights, samples, landmarks, strict=True)
+        ]
+        lists[-1] = starts, indices, sum(squares)
     return lists
 
 
@@ -86,8 +100,8 @@ def test_sparse_views():
     missing, weights = np.zeros((300, 2), dtype=bool), np.ones(2)
     other = [rng.normal(size=(n, 3)) for n in (20, 300)]
     samples, landmarks = ([sp.csr_array(x), y] for x, y in zip(dense, other, strict=True))
-    arguments = samples, landmarks, missing, weights, 10
-    assert_same(nearest_landmarks(*arguments), one_by_one(*arguments))
+    expected = one_by_one(*zip(dense, other, strict=True), missing, weights, 10)
+    assert_same(nearest_landmarks(samples, landmarks, missing, weights, 10), expected)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 22))

@@ -1,6 +1,5 @@
 """Views on disk: the labels of the same data in memory, without their memory."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -14,6 +13,8 @@ from tensormvc.graphs import bkhk
 from tensormvc.graphs._bkhk_rows import bkhk_of_rows
 from tensormvc.rows import InMemory
 from tensormvc.views import as_views
+
+from ..memory import peak_memory
 
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -169,44 +170,20 @@ def test_halving_by_passes_is_that_in_memory(n, depth, n_values, seed, few):
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
 
-MEMORY = """
-import sys, threading, time, warnings
-import numpy as np
-import tensormvc as tm
-
-def anonymous():
-    with open("/proc/self/status") as lines:
-        return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1024
-
-def watch():
-    while not done:
-        peak[0] = max(peak[0], anonymous())
-        time.sleep(0.01)
-
-warnings.simplefilter("ignore")
-views = [np.load(path, mmap_mode="r") for path in sys.argv[2:]]
-tm.ESTMC(2, tm.AGFT(2, 1), n_latent=4, max_iter=1).fit([np.asarray(view[:500]) for view in views])
-done, peak, before = [], [0], anonymous()
-thread = threading.Thread(target=watch)
-thread.start()
-model = getattr(tm, sys.argv[1])(2, tm.AGFT(2, 1), random_state=0, max_iter=2)
-if sys.argv[1] == "TLRLF4MVC":
-    model.set_params(n_kernel_anchors=8)
-else:
-    model.set_params(n_latent=4)
-model.fit(views)
-done.append(True)
-thread.join()
-print(peak[0] - before)
-"""
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
-    ("name", "n", "d"),
-    [("ESTMC", 30_000, 400), pytest.param("TLRLF4MVC", 6000, 3000, marks=pytest.mark.slow)],
+    ("method", "n", "d"),
+    [
+        ("ESTMC(2, tm.AGFT(2, 1), n_latent=4, random_state=0, max_iter=2)", 30_000, 400),
+        pytest.param(
+            "TLRLF4MVC(2, tm.AGFT(2, 1), n_kernel_anchors=8, random_state=0, max_iter=2)",
+            6000,
+            3000,
+            marks=pytest.mark.slow,
+        ),
+    ],
 )
-def test_views_on_disk_are_never_in_memory(name, n, d, tmp_path):
+def test_views_on_disk_are_never_in_memory(method, n, d, tmp_path):
     """Beside a few blocks of rows there are some hundred bytes a sample, with TLRLF4MVC a few thousand."""
     rng = np.random.default_rng(0)
     paths = [tmp_path / f"{v}.npy" for v in range(3)]
@@ -215,5 +192,5 @@ def test_views_on_disk_are_never_in_memory(name, n, d, tmp_path):
         for lo in range(0, n, 1000):
             view[lo : lo + 1000] = rng.standard_normal((1000, d), dtype=np.float32) + 3 * (np.arange(1000) % 2)[:, None]
     views = 3 * 4 * n * d
-    found = subprocess.run([sys.executable, "-c", MEMORY, name, *paths], capture_output=True, text=True, check=True)
-    assert int(found.stdout) < views / 2
+    setup = "tm.ESTMC(2, tm.AGFT(2, 1), n_latent=4, max_iter=1).fit([np.asarray(view[:500]) for view in views])"
+    assert peak_memory(setup, f"tm.{method}.fit(views)", paths) < views / 2

@@ -18,12 +18,12 @@ from ._impute import Completion
 from ._looks import scaled_rows
 from ._samples import Samples
 from ._scaling import Scaling, in_form_of
-from ._search import nearest_landmarks
+from ._search import LandmarkView, nearest_landmarks
 
 # The least and the most landmarks that vote on the label of another sample, in each view and in all views together.
 _FEWEST_VOTES, _MOST_VOTES = 5, 10
 # Nearest landmarks that are kept of every sample, for maps, graphs and finer clusters.
-_KEPT_LINKS = 5
+KEPT_LINKS = 5
 # Samples that are placed at a time.
 _BLOCK = 4096
 
@@ -77,6 +77,11 @@ class Placement:
     def completion(self) -> Completion:
         """Completes single gaps of new samples from the landmarks."""
         return Completion.of(self.values, self.missing)
+
+    @cached_property
+    def _searched(self) -> list[LandmarkView]:
+        """The landmarks in each view, as searches need them."""
+        return [LandmarkView(part, lacking) for part, lacking in zip(self.parts, self.missing.T, strict=True)]
 
     @cached_property
     def _sorted_keys(self) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
@@ -148,11 +153,7 @@ class Placement:
         for number, pattern in enumerate(patterns):
             own, views = np.flatnonzero(pattern_of.ravel() == number), np.flatnonzero(~pattern)
             lists = nearest_landmarks(
-                [parts[v][own] for v in views],
-                [self.parts[v] for v in views],
-                self.missing[:, views],
-                self.weights[views],
-                count,
+                [parts[v][own] for v in views], [self._searched[v] for v in views], self.weights[views], count
             )
             together = len(views) > 1 and len(lists[-1].indices) > 0
             for v, neighbours in zip(views, lists, strict=False):
@@ -185,7 +186,7 @@ def n_votes(n_landmarks: int, n_clusters: int) -> int:
     return min(max(n_landmarks // (2 * n_clusters), _FEWEST_VOTES), _MOST_VOTES)
 
 
-def strongest(links: sp.csr_array, count: int = _KEPT_LINKS) -> sp.csr_array:
+def strongest(links: sp.csr_array, count: int = KEPT_LINKS) -> sp.csr_array:
     """Return the strongest links of each sample, the first of equal ones."""
     if not links.has_sorted_indices:
         links = links.sorted_indices()

@@ -19,10 +19,10 @@ from ._scaling import lean
 
 # A view of fewer features has no empty rows.
 _WIDE = 3
-# Samples, and values, that are read and placed at a time.
+# Samples, and values, that each thread reads and places at a time.
 _MOST_ROWS = 4096
 _ROWS_ON_DEVICE = 16384
-_BLOCK = 1 << 20
+_BLOCK = 1 << 18
 
 
 @dataclass(frozen=True)

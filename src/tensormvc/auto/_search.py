@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend.arrays import is_sparse
-from ..backend.threads import parallel_ranges
+from ..backend.threads import cached_property, parallel_ranges
 from ..graphs._distances import pair_squares, row_squares, tie_margin
 from ..graphs._fuzzy import Neighbours, find_neighbours
 
@@ -23,8 +23,43 @@ _FAR_OUT = 4
 _FAR = 1e25
 
 
+@dataclass(frozen=True, eq=False)
+class LandmarkView:
+    """The landmarks in one view, with what every search among them needs.
+
+    Attributes
+    ----------
+    values : array or CSR of shape (n_landmarks, d)
+        The landmarks, scaled.
+    lacking : ndarray of bool of shape (n_landmarks,)
+        Which landmarks lack the view: they are no neighbours there, nor in several views together.
+    """
+
+    values: Any
+    lacking: NDArray[np.bool_]
+
+    @cached_property
+    def squares(self) -> NDArray[np.float64]:
+        """Squared lengths of the landmarks."""
+        return np.asarray(row_squares(self.values))
+
+    @cached_property
+    def centre(self) -> NDArray[np.float64]:
+        """Mean of the landmarks."""
+        return np.asarray(self.values.mean(axis=0))
+
+    @cached_property
+    def factor(self) -> tuple[NDArray[np.float32], float]:
+        """What centred samples, times −2, and ones are multiplied by, (d + 1, n_landmarks), and the largest length."""
+        centred = self.values - self.centre
+        squares = row_squares(centred)
+        factor = np.empty((centred.shape[1] + 1, len(centred)), dtype=np.float32)
+        factor[:-1], factor[-1] = centred.T, np.where(self.lacking, np.inf, squares)
+        return factor, float(np.sqrt(squares.max()))
+
+
 def nearest_landmarks(
-    samples: list[Any], landmarks: list[Any], missing: NDArray[np.bool_], weights: NDArray[np.float64], count: int
+    samples: list[Any], landmarks: list[LandmarkView], weights: NDArray[np.float64], count: int
 ) -> list[Neighbours]:
     """Return the nearest landmarks of samples in each view, and in all views together if there are several.
 
@@ -36,10 +71,8 @@ def nearest_landmarks(
     ----------
     samples : list of arrays (n, d_v)
         Samples that have all of these views, dense or CSR.
-    landmarks : list of arrays (n_landmarks, d_v)
-        The landmarks.
-    missing : ndarray of bool of shape (n_landmarks, m)
-        Which landmarks lack which view: they are no neighbours there, nor in all views together.
+    landmarks : list of LandmarkView
+        The landmarks in these views.
     weights : ndarray of shape (m,)
         Weights of the views.
     count : int
@@ -50,21 +83,49 @@ def nearest_landmarks(
     list of Neighbours
         For each view, and for all views together. Lists are empty where no landmark has all views.
     """
-    searches = [[v] for v in range(len(samples))]
+    pairs = [_Pairs([own], [others], np.ones(1)) for own, others in zip(samples, landmarks, strict=True)]
     if len(samples) > 1:
-        searches.append(list(range(len(samples))))
-    lists = []
-    finds = None if any(map(is_sparse, samples)) else _candidates(samples, landmarks, missing, weights, count)
-    for i, views in enumerate(searches):
-        roots = np.sqrt(weights[views]) if len(views) > 1 else np.ones(1)
-        own = [samples[v] * root for v, root in zip(views, roots, strict=True)]
-        others = [landmarks[v] * root for v, root in zip(views, roots, strict=True)]
-        able = np.flatnonzero(~missing[:, views].any(axis=1))
-        if finds is None or not len(able):
-            lists.append(_searched(own, others, able, count))
-        else:
-            lists.append(_chosen(np.hstack(own), np.hstack(others), finds[i], able, min(count, len(able))))
-    return lists
+        pairs.append(_Pairs(samples, landmarks, weights))
+    if any(map(is_sparse, samples)):
+        return [_searched(pair, count) for pair in pairs]
+    finds = _candidates(samples, landmarks, weights, count)
+    return [_chosen(pair, find, count) for pair, find in zip(pairs, finds, strict=False)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Samples and landmarks in one view, or in several with weights."""
+
+    samples: list[Any]
+    landmarks: list[LandmarkView]
+    weights: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return int(self.samples[0].shape[0])
+
+    @cached_property
+    def able(self) -> NDArray[np.intp]:
+        """The landmarks that have all of these views."""
+        return np.flatnonzero(~np.any([view.lacking for view in self.landmarks], axis=0))
+
+    @cached_property
+    def scale(self) -> float:
+        """Squared length of the longest landmark, by which ties are judged."""
+        squares = sum(w * view.squares for w, view in zip(self.weights, self.landmarks, strict=True))
+        return float(max(np.max(squares), np.finfo(np.float64).tiny))
+
+    def squares(self, rows: NDArray[np.intp], indices: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the squared distances of pairs of samples and landmarks, each as if it were the only one."""
+        squares = np.zeros(len(rows))
+        for own, others, weight in zip(self.samples, self.landmarks, self.weights, strict=True):
+            squares += weight * pair_squares(own, others.values, rows, indices)
+        return squares
+
+    def lists(self, rows: NDArray[np.intp], indices: NDArray[np.intp], squares: NDArray[np.float64]) -> Neighbours:
+        """Return the neighbours of each sample, nearest first."""
+        order = np.lexsort((indices, squares, rows))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(self)))]).astype(np.intp)
+        return Neighbours(starts, indices[order], squares[order], len(self.landmarks[0].lacking), self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,26 +170,26 @@ class _Find:
 
 
 def _candidates(
-    samples: list[Any], landmarks: list[Any], missing: NDArray[np.bool_], weights: NDArray[np.float64], count: int
+    samples: list[Any], landmarks: list[LandmarkView], weights: NDArray[np.float64], count: int
 ) -> list[_Find]:
     """Find candidates in each view, and in all views together, by products in single precision."""
-    n, n_landmarks = len(samples[0]), len(landmarks[0])
+    n, n_landmarks = len(samples[0]), len(landmarks[0].lacking)
     left, right, finds = [], [], []
-    for part, other, lacking, weight in zip(samples, landmarks, missing.T, weights.tolist(), strict=True):
-        factor, centre = weight if weight > 0 else 1.0, other.mean(axis=0)
-        own, others = part - centre, other - centre
-        lengths, squares = row_squares(own), row_squares(others)
-        errors = factor * _error(own.shape[1]) * np.square(np.sqrt(lengths) + np.sqrt(squares.max()))
+    for part, view, weight in zip(samples, landmarks, weights.tolist(), strict=True):
+        factor, own = weight if weight > 0 else 1.0, part - view.centre
+        others, longest = view.factor
+        lengths = row_squares(own)
+        errors = factor * _error(own.shape[1]) * np.square(np.sqrt(lengths) + longest)
         # Beyond the range of single precision nothing is known.
         own[far := errors > _FAR] = 0
         errors[far] = np.inf
-        finds.append(_Find.among(~lacking, count, factor, factor * lengths, errors))
+        finds.append(_Find.among(~view.lacking, count, factor, factor * lengths, errors))
         # Squared distances up to a term of the sample, as one product.
         left.append((factor * np.column_stack([-2 * own, np.ones(n)])).astype(np.float32))
-        right.append(np.column_stack([others, np.where(lacking, np.inf, squares)]).T.astype(np.float32, order="C"))
+        right.append(others)
     used = [find for find, weight in zip(finds, weights, strict=True) if weight > 0]
     terms, errors = (sum((getattr(find, name) for find in used), np.zeros(n)) for name in ("terms", "errors"))
-    lacking = np.asarray(missing.any(axis=1))
+    lacking = np.any([view.lacking for view in landmarks], axis=0)
     together = _Find.among(~lacking, count, 1.0, terms, errors)
 
     def work(start: int, stop: int) -> None:
@@ -173,54 +234,48 @@ def _smallest(values: NDArray[np.float32], count: int) -> NDArray[np.intp]:
     return np.argpartition(values, count - 1, axis=1)[:, :count]
 
 
-def _chosen(
-    samples: NDArray[np.float64], landmarks: NDArray[np.float64], find: _Find, able: NDArray[np.intp], count: int
-) -> Neighbours:
+def _chosen(pairs: _Pairs, find: _Find, count: int) -> Neighbours:
     """Return the nearest of the candidates of each sample."""
     n, width = find.indices.shape
-    scale = float(max(row_squares(landmarks).max(), np.finfo(np.float64).tiny))
+    if not width:
+        return _searched(pairs, count)
+    count = min(count, len(pairs.able))
     rows, indices = np.repeat(np.arange(n), width), find.indices.ravel()
-    every = _lists(rows, indices, pair_squares(samples, landmarks, rows, indices), n, len(landmarks), scale)
+    every = pairs.lists(rows, indices, pairs.squares(rows, indices))
     lists = every.nearest(count)
     kth = every.squares[every.starts[:-1] + count - 1]
-    undecided = kth + 2 * tie_margin(kth, scale) >= find.bound
+    undecided = kth + 2 * tie_margin(kth, pairs.scale) >= find.bound
     if not find.complete:
         # A longer list holds ties without a nearer neighbour, of which there may be more.
         undecided |= np.diff(lists.starts) > 2 * count
     if not undecided.any():
         return lists
-    more = _searched([samples[undecided]], [landmarks], able, count)
+    more = _searched(_Pairs([part[undecided] for part in pairs.samples], pairs.landmarks, pairs.weights), count)
     rows, others = _rows_of(lists), np.flatnonzero(undecided)[_rows_of(more)]
     kept = ~undecided[rows]
     rows, indices = np.concatenate([rows[kept], others]), np.concatenate([lists.indices[kept], more.indices])
-    squares = pair_squares(samples, landmarks, others, more.indices)
-    return _lists(rows, indices, np.concatenate([lists.squares[kept], squares]), n, len(landmarks), scale)
+    return pairs.lists(rows, indices, np.concatenate([lists.squares[kept], pairs.squares(others, more.indices)]))
 
 
-def _searched(samples: list[Any], landmarks: list[Any], able: NDArray[np.intp], count: int) -> Neighbours:
-    """Return the nearest landmarks among some of them, by one search for all samples."""
-    n, n_landmarks = samples[0].shape[0], landmarks[0].shape[0]
-    entries, scale = [(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0))], 1.0
+def _searched(pairs: _Pairs, count: int) -> Neighbours:
+    """Return the nearest landmarks by one search for all samples."""
+    able, n = pairs.able, len(pairs)
+    entries = [(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0))]
     if len(able):
-        others = landmarks if len(able) == n_landmarks else [part[able] for part in landmarks]
-        lengths, scale = sum(map(row_squares, samples)), float(sum(map(row_squares, others)).max())
+        roots = np.sqrt(pairs.weights)
+        samples = [part * root for part, root in zip(pairs.samples, roots, strict=True)]
+        others = [view.values[able] * root for view, root in zip(pairs.landmarks, roots, strict=True)]
+        lengths, longest = sum(map(row_squares, samples)), float(sum(map(row_squares, others)).max())
         # One by one where they are far out: what ties is judged by the longest sample of a search.
-        far = np.flatnonzero(lengths > _FAR_OUT * scale)
+        far = np.flatnonzero(lengths > _FAR_OUT * longest)
         for group in [np.setdiff1d(np.arange(n), far), *far[:, None]]:
             if len(group):
                 found = find_neighbours([part[group] for part in samples], min(count, len(able)), others, exact=True)
                 entries.append((group[_rows_of(found)], able[found.indices], found.squares))
     rows, indices, squares = (np.concatenate(parts) for parts in zip(*entries, strict=True))
-    return _lists(rows, indices, squares, n, n_landmarks, scale)
+    return pairs.lists(rows, indices, squares)
 
 
 def _rows_of(lists: Neighbours) -> NDArray[np.intp]:
     """Return the sample of each entry of the lists."""
     return np.repeat(np.arange(len(lists.starts) - 1), np.diff(lists.starts))
-
-
-def _lists(rows: Any, indices: Any, squares: Any, n: int, n_landmarks: int, scale: float) -> Neighbours:
-    """Return the neighbours of each sample, nearest first."""
-    order = np.lexsort((indices, squares, rows))
-    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.intp)
-    return Neighbours(starts, indices[order], squares[order], n_landmarks, scale)

@@ -16,6 +16,7 @@ from ..backend.threads import parallel_map, thread_count
 from ..views import Views
 from ._fitted import FittedClustering
 from ._on_device import placement_on
+from ._placement import KEPT_LINKS
 from ._samples import Presence, SampleRows, Samples, zeros_are_values
 
 # Reports of progress while samples are placed.
@@ -83,14 +84,19 @@ class LocalSource:
         """Place all samples, block by block; return the renumbered clustering and what it states about them."""
         n, keys = len(self.samples), self.views.row_keys
         found: dict[str, Any] = {}
-        links: list[sp.csr_array] = []
+        index_type = sp.get_index_dtype(maxval=n * KEPT_LINKS)
+        links = [self._room((n, KEPT_LINKS), dtype).ravel() for dtype in (np.float64, index_type)]
+        starts = np.zeros(n + 1, dtype=index_type)
         placement, reported, at_once = placement_on(fitted.placement, self.device), 0, thread_count()
         blocks = self.samples.blocks()
         for first in range(0, len(blocks), at_once):
             some = blocks[first : first + at_once]
             placed = parallel_map(lambda rows: placement.everything_about(self.samples[rows]), some)
             for rows, block in zip(some, placed, strict=True):
-                links.append(block.pop("links"))
+                own = block.pop("links")
+                starts[rows.start + 1 : rows.stop + 1] = starts[rows.start] + own.indptr[1:]
+                for room, values in zip(links, (own.data, own.indices), strict=True):
+                    room[starts[rows.start] : starts[rows.stop]] = values
                 for name, values in block.items():
                     if name not in found:
                         found[name] = self._room((n, *values.shape[1:]), values.dtype)
@@ -106,7 +112,8 @@ class LocalSource:
         for rows in self.samples.blocks():
             found["membership"][rows] = found["membership"][rows][:, number]
             found["sample_view_weights"][rows] = found["sample_view_weights"][rows][:, given]
-        found["links"] = sp.csr_array(sp.vstack(links))
+        entries = (room[: starts[-1]] for room in links)
+        found["links"] = sp.csr_array((*entries, starts), shape=(n, len(fitted.missing)))
         found["ranks"] = np.empty(n, dtype=np.intp)
         found["ranks"][self._order] = np.arange(n)
         return fitted.renumbered(number), found
