@@ -39,7 +39,7 @@ def audit(
     estimator = choice.estimator()
     if plot is not None:
         _check_plot(plot, force)
-    data = source.load()
+    data = source.load("auto" if choice.used_method == "auto" else None)
     with collected_warnings() as warnings:
         found = audit_with_progress(estimator, data, orders, random_state=choice.seed, n_jobs=jobs)
     if plot is not None:

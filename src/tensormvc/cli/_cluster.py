@@ -56,7 +56,7 @@ def cluster(
     if save is not None:
         source.refuse_as_output(save)
         check_output(save, force)
-    data = source.load()
+    data = source.load("auto" if auto else None)
     start = time.perf_counter()
     with collected_warnings() as warnings:
         fit_with_progress(estimator, data.tables if auto else data.views)

@@ -39,7 +39,7 @@ def predict(
 
     fitted = _load(model, "predict_proba", "places no new samples; only models of --method auto do")
     target = check_labels(source, output, column, FURTHER, as_json, force)
-    data = source.load()
+    data = source.load({view.name: view.categories for view in fitted.fitted_.views})
     start = time.perf_counter()
     with collected_warnings() as warnings, working_on_data(), progress(f"placing {data.n_samples:,} samples"):
         membership = fitted.predict_proba(_by_fitted_names(data, fitted.view_names_))

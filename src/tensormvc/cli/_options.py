@@ -20,6 +20,7 @@ from ._screen import TEXTS, progress
 
 if TYPE_CHECKING:
     from ..datasets import Dataset
+    from ..datasets._dataset import Encoding
 
     Method = str
     BasisName = str
@@ -68,8 +69,8 @@ class Source:
         """The names in ``--views``."""
         return None if self.views is None else [name.strip() for name in self.views.split(",")]
 
-    def load(self) -> Dataset:
-        """Read the file."""
+    def load(self, categories: Encoding = "auto") -> Dataset:
+        """Read the file, and say what was made of its samples and columns."""
         from .. import datasets
 
         if self.no_labels and self.labels is not None:
@@ -83,11 +84,15 @@ class Source:
                 samples=self.samples,
                 on=self.on,
                 join=self.join or "auto",
+                categories=categories,
             )
         if data.absent:
             lacking = ", ".join(f"{name} lacks {count:,}" for name, count in data.absent.items())
             remedy = "--join inner keeps only those in all views"
             typer.echo(f"note: views have different samples; of {data.n_samples:,}, {lacking} ({remedy})", err=True)
+        for name, columns in data.categories.items() if categories == "auto" else ():
+            counts = ", ".join(f"{column} ({len(values):,} categories)" for column, values in columns.items())
+            typer.echo(f"note: {name}: one feature for each category of {counts}", err=True)
         return data
 
     def refuse_as_output(self, output: str | Path) -> None:

@@ -1,19 +1,20 @@
 """What a caller asks of a file, and what comes out: named views, labels as integer codes, and sample ids."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..views import Join, Table
+from ..views import Categories, Join, Table
 from ._errors import DataError
 
 Samples = Literal["rows", "columns"]
 Labels = str | Literal[False] | None
 Codes = NDArray[np.intp]
+Encoding = Literal["auto"] | Mapping[str, Categories] | None
 
 # In order of preference; compared by `plain`.
 LABEL_NAMES = (
@@ -25,13 +26,14 @@ LABEL_NAMES = (
 
 @dataclass(frozen=True)
 class Request:
-    """The parameters of `load_views` of the same names."""
+    """The parameters of `load_dataset` of the same names."""
 
     views: Sequence[str] | None
     labels: Labels
     samples: Samples | None
     on: str | None
     join: Join | None
+    categories: Encoding = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Dataset:
         How many samples a view lacks, for views that lack some of those that others have; their rows are NaN.
     feature_names : dict of str to ndarray of str
         Names of the features, for views that have some: columns of tables, and ``var_names``.
+    categories : dict of str to mapping
+        For each view with categorical columns, the categories by column.
 
     Examples
     --------
@@ -64,6 +68,7 @@ class Dataset:
     sample_ids: NDArray[Any] | None
     absent: dict[str, int] = field(default_factory=dict)
     feature_names: dict[str, NDArray[np.str_]] = field(default_factory=dict)
+    categories: dict[str, Categories] = field(default_factory=dict)
 
     @property
     def n_samples(self) -> int:
@@ -74,7 +79,10 @@ class Dataset:
     def tables(self) -> dict[str, Table]:
         """The views with the ids of samples and the names of features, as `MultiViewClustering` accepts them."""
         index = np.arange(self.n_samples) if self.sample_ids is None else self.sample_ids
-        return {name: Table(view, index, self.feature_names.get(name)) for name, view in self.views.items()}
+        return {
+            name: Table(view, index, self.feature_names.get(name), self.categories.get(name, {}))
+            for name, view in self.views.items()
+        }
 
 
 def by_name(views: Sequence[Any], names: Sequence[str] | None = None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .._files import StrPath
 from ..backend.scratch import LAZY_BYTES
 from ..views import Join
-from ._dataset import Dataset, Labels, Request, Samples, by_name
+from ._dataset import Dataset, Encoding, Labels, Request, Samples, by_name
 from ._errors import Budget, DataError, LayoutError, MissingDataError, reading, refuse_if
 from ._layout import choose
 from .readers._anndata import read_h5ad, read_h5mu
@@ -45,7 +45,7 @@ def load_views(
       one id per sample.
     * A folder of CSV or Parquet files, one per view in the order of their names, joined on an id column (``id``,
       ``sample``, ``index``, …, or a first column of unique texts) or, without one, by position. Labels are a file or a
-      column called ``label``, ``class``, ``y``, ….
+      column called ``label``, ``class``, ``y``, …. Other columns of text are an error; `load_dataset` can encode them.
     * ``.h5mu``: the X of each modality, samples matched by name. ``.h5ad``: the blocks in ``obsm``, or X if there are
       none or `views` names it. Labels are a column of ``obs``.
     * Other HDF5 files with one dataset per view.
@@ -110,6 +110,7 @@ def load_dataset(
     on: str | None = None,
     join: Join | None = None,
     lazy: bool | None = None,
+    categories: Encoding = None,
 ) -> Dataset:
     r"""Load what `load_views` loads, together with the names of the views and the sample ids.
 
@@ -129,6 +130,11 @@ def load_dataset(
         What to do if the views have different samples, which is an error by default.
     lazy : bool, optional
         Whether dense views of HDF5 and Parquet files stay on disk.
+    categories : "auto" or dict of str to mapping, optional
+        What happens to categorical columns of CSV and Parquet files, which are an error by default. "auto" makes one
+        column of zeros and ones per category, as `MultiViewClustering` does with DataFrames; columns that look like ids
+        or free text are still an error. To encode other samples in the same way, pass the ``categories`` of the first
+        data set: values that are not among them become zeros.
 
     Returns
     -------
@@ -148,7 +154,7 @@ def load_dataset(
     (['image', 'text'], ['x2', 'x1'], [[1, 0], [0, 1]])
     """
     path = os.fspath(path)
-    request = Request([views] if isinstance(views, str) else views, labels, samples, on, join)
+    request = Request([views] if isinstance(views, str) else views, labels, samples, on, join, categories)
     with reading(path):
         try:
             os.stat(path)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import normalize
 
+from ..auto import impute_views
 from ..backend.arrays import is_sparse
 from ..graphs import SumGraph
 from ..views import as_views
@@ -58,9 +59,13 @@ def agreement(views: list[Any], labels: NDArray[Any]) -> Agreement:
         The clusters.
     """
     # The canonical order is that of a hash of the values: its beginning is a random sample that no permutation changes.
-    rows = as_views(views).order[:MOST_SAMPLES]
+    rows = as_views(views, unit=False, lenient=True).order[:MOST_SAMPLES]
     labels = labels[rows]
-    parts = [_present(view, rows) for view in views]
+    taken = [_rows(view, rows) for view in views]
+    positions = [_present(part) for part in taken]
+    if any(np.isnan(part[present].sum()) for part, present in zip(taken, positions, strict=True)):
+        taken = impute_views(taken)
+    parts = [(part[present], present) for part, present in zip(taken, positions, strict=True)]
     n_neighbors = min([N_NEIGHBORS, *(len(present) - 1 for _, present in parts if len(present) > 1)])
     total = sp.csr_array((len(rows), len(rows)))
     within, silhouettes = [math.nan] * len(views), [math.nan] * len(views)
@@ -78,17 +83,19 @@ def agreement(views: list[Any], labels: NDArray[Any]) -> Agreement:
     return Agreement(rows, sp.csr_array(total), n_neighbors, within, silhouettes, chance)
 
 
-def _present(view: Any, rows: NDArray[np.intp]) -> tuple[Any, NDArray[np.intp]]:
-    """Return the rows that have a value in the view, and their positions in `rows`; empty ones all look alike."""
+def _rows(view: Any, rows: NDArray[np.intp]) -> Any:
+    """Return some rows of a view as an array, dense or CSR."""
     part = view.iloc[rows] if hasattr(view, "iloc") else (view.tocsr() if is_sparse(view) else view)[rows]
+    return sp.csr_array(part) if is_sparse(part) else np.asarray(part)
+
+
+def _present(part: Any) -> NDArray[np.intp]:
+    """Return which rows have a value; empty ones all look alike."""
     if is_sparse(part):
-        part = sp.csr_array(part)
         rows_of = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
         absent = np.bincount(rows_of, np.isnan(part.data), minlength=part.shape[0]) == part.shape[1]
         empty = np.bincount(rows_of, part.data != 0, minlength=part.shape[0]) == 0
     else:
-        part = np.asarray(part)
         absent, empty = np.isnan(part).all(axis=1), (part == 0).all(axis=1)
     # A view of zeros alone is one of constants.
-    present = np.flatnonzero(~absent if (absent | empty).all() else ~(absent | empty))
-    return part[present], present
+    return np.flatnonzero(~absent if (absent | empty).all() else ~(absent | empty))

@@ -5,7 +5,7 @@ from ._collect import any_dask, check_lengths, collect, view_sizes_of
 from ._dask import ChunkedViews, Chunks, chunked_views, chunks_of, distributed_views
 from ._join import Join, join_ids, take_rows
 from ._order import mix, row_hashes
-from ._tables import Categories, Table, encode_table
+from ._tables import Categories, Table, categories_of, encode_table, indicators
 from ._views import Views, as_float64, as_views, probes_of
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "any_dask",
     "as_float64",
     "as_views",
+    "categories_of",
     "check_kind",
     "check_lengths",
     "chunked_views",
@@ -27,6 +28,7 @@ __all__ = [
 __all__ += [
     "distributed_views",
     "encode_table",
+    "indicators",
     "join_ids",
     "mix",
     "probes_of",

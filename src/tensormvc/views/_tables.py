@@ -1,6 +1,6 @@
 """Tables: DataFrames and AnnData objects, whose rows and columns have names; categories become zeros and ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -35,7 +35,7 @@ def as_table(part: Any, name: str, *, encode: bool = False, categories: Categori
         if encode:
             values, columns, categories = encode_table(part, categories, name=name)
             return Table(values, index, columns, categories)
-        return Table(_frame_values(part), index, _column_names(part.columns))
+        return Table(_numbers(part, name), index, _column_names(part.columns))
     if part.isbacked:
         part = part.to_memory()
     if part.X is None:
@@ -89,11 +89,12 @@ def encode_table(
     if lacking := [column for column in categories if columns.count(column) != 1]:
         raise ValueError(f"{name} needs exactly one column {lacking[0]!r}; it has the columns {', '.join(columns)}")
     if not categories:
-        return _frame_values(frame), _column_names(frame.columns), {}
+        return _numbers(frame, name), _column_names(frame.columns), {}
     numbers = frame.iloc[:, [j for j, column in enumerate(columns) if column not in categories]]
-    blocks, names = [_frame_values(numbers)], [str(column) for column in numbers.columns]
+    blocks, names = [_numbers(numbers, name)], [str(column) for column in numbers.columns]
     for column, values in categories.items():
-        blocks.append(_indicators(frame.iloc[:, columns.index(column)], values))
+        given = frame.iloc[:, columns.index(column)].astype(object)
+        blocks.append(indicators(given.where(given.notna(), None).tolist(), values))
         names += [f"{column}={value}" for value in values]
     return np.hstack(blocks), np.array(names), categories
 
@@ -106,23 +107,41 @@ def _categories(column: Any, name: str) -> list[str] | None:
         return None
     if other := [type(value).__name__ for value in values if not declared and not isinstance(value, str)]:
         raise TypeError(f"{name} holds {other[0]} objects, which are neither numbers nor text: convert or drop it")
+    remedy = "drop it, or set it as the index if it holds the sample ids"
+    return categories_of(values, len(values), name, remedy, None if declared else "convert it with astype('category')")
+
+
+def categories_of(values: Iterable[Any], n_values: int, name: str, remedy: str, declare: str | None) -> list[str]:
+    """Return the different values of a categorical column as text, sorted; refuse ids and free text.
+
+    Parameters
+    ----------
+    values : iterable
+        All values that occur, as often as is convenient.
+    n_values : int
+        Number of samples that have a value.
+    name : str
+        What errors call the column.
+    remedy : str
+        What to do with ids and free text.
+    declare : str or None
+        How to declare the column as categorical; None if it is, and may have more than 50 different values.
+    """
     found = sorted({str(value) for value in values})
-    mostly_different = 2 * len(found) > len(values)
-    if mostly_different or (len(found) > _MOST_CATEGORIES and not declared):
-        remedy = "" if mostly_different else "; convert it with astype('category') if these are categories"
-        raise ValueError(
-            f"{name} has {len(found)} different values in {len(values)} samples, like ids or free text: drop it, or "
-            f"set it as the index if it holds the sample ids{remedy}"
-        )
+    mostly_different = 2 * len(found) > n_values
+    if mostly_different or (len(found) > _MOST_CATEGORIES and declare):
+        otherwise = "" if mostly_different else f"; {declare} if these are categories"
+        seen = f"{name} has {len(found)} different values in {n_values} samples"
+        raise ValueError(f"{seen}, like ids or free text: {remedy}{otherwise}")
     return found
 
 
-def _indicators(column: Any, categories: Sequence[str]) -> NDArray[np.float64]:
-    """Return a column of zeros and ones for each category, NaN where the value is missing."""
-    text = np.array([str(value) for value in column.tolist()])
-    indicators: NDArray[np.float64] = (text[:, None] == np.array(categories, dtype=str)).astype(np.float64)
-    indicators[column.isna().to_numpy(dtype=bool)] = np.nan
-    return indicators
+def indicators(values: Sequence[Any], categories: Sequence[str]) -> NDArray[np.float64]:
+    """Return a column of zeros and ones for each category, NaN where the value is None."""
+    text = np.array([str(value) for value in values])
+    found: NDArray[np.float64] = (text[:, None] == np.array(categories, dtype=str)).astype(np.float64)
+    found[[value is None for value in values]] = np.nan
+    return found
 
 
 def _column_names(columns: Any) -> NDArray[np.str_] | None:
@@ -132,12 +151,19 @@ def _column_names(columns: Any) -> NDArray[np.str_] | None:
     return np.array([str(column) for column in columns])
 
 
-def _frame_values(frame: Any) -> Any:
-    """Return the values of a DataFrame, its own kind of missing value as NaN."""
+def _numbers(frame: Any, name: str) -> Any:
+    """Return the values of a DataFrame of numbers, its own kind of missing value as NaN."""
     values = frame.values
-    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
-        try:
-            return frame.to_numpy(dtype=np.float64, na_value=np.nan)
-        except (TypeError, ValueError):
-            return values
-    return values
+    if not (isinstance(values, np.ndarray) and values.dtype.kind == "O"):
+        return values
+    try:
+        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        for column, part in frame.items():
+            if len(held := [value for value in part.dropna().tolist() if not isinstance(value, Real | np.bool_)]):
+                kind = "text" if isinstance(held[0], str) else f"{type(held[0]).__name__} objects"
+                raise TypeError(
+                    f"{name}: column {str(column)!r} holds {kind}, not numbers: drop it, or encode it; "
+                    "MultiViewClustering encodes the categorical columns of the tables that it is fitted to"
+                ) from None
+        raise

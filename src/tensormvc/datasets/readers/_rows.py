@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from threading import Lock
 from typing import Any, Self
@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from ...backend.checks import check_memory
+from ...views import Categories, indicators
 from .._errors import DataError, reading, refuse_if, require
 
 # Rows are read in blocks of about this many bytes.
@@ -168,7 +169,7 @@ class HDF5Rows(RowSource):
 
 
 class ParquetRows(RowSource):
-    """Rows of the numeric columns of a Parquet file.
+    """Rows of the numeric and categorical columns of a Parquet file.
 
     Parquet can only be decoded from the start of a row group, and many files are a single row group; so a window of
     rows is decoded at a time, a few columns after the other, and kept for the next blocks.
@@ -176,9 +177,9 @@ class ParquetRows(RowSource):
 
     _window: tuple[int, np.ndarray] = (0, np.empty((0, 0)))
 
-    def __init__(self, path: str, columns: tuple[str, ...], widths: tuple[int, ...], n_rows: int, dtype: Any) -> None:
-        super().__init__(path, (n_rows, sum(widths)), dtype)
-        self.columns, self.widths = columns, widths
+    def __init__(self, path: str, widths: Mapping[str, int], n_rows: int, dtype: Any, categories: Categories) -> None:
+        super().__init__(path, (n_rows, sum(widths.values())), dtype)
+        self.columns, self.widths, self.categories = tuple(widths), tuple(widths.values()), categories
 
     def _read(self, start: int, stop: int) -> np.ndarray:
         parts = []
@@ -212,17 +213,23 @@ class ParquetRows(RowSource):
             batches = self._open.iter_batches(length, row_groups=[group], columns=names, use_threads=False)
             batch = next(islice(batches, number, None), ())
             refuse_if(len(batch) != len(window), "a row group has fewer rows than it declares")
-            window[:, left : left + width] = batch_values(batch, names, self.dtype)
+            window[:, left : left + width] = batch_values(batch, names, self.dtype, self.categories)
             left += width
         return first + number * length, window
 
 
-def batch_values(batch: Any, names: Any, dtype: Any) -> np.ndarray:
-    """Return columns of an Arrow record batch as one array; a column of lists becomes one feature per place."""
-    return np.hstack([_column_values(batch.column(name)) for name in names], dtype=dtype, casting="unsafe")
+def batch_values(batch: Any, names: Any, dtype: Any, categories: Categories) -> np.ndarray:
+    """Return columns of an Arrow record batch as one array.
+
+    A column of lists becomes one feature per place, a categorical one becomes one per category.
+    """
+    columns = [_column_values(batch.column(name), categories.get(name)) for name in names]
+    return np.hstack(columns, dtype=dtype, casting="unsafe")
 
 
-def _column_values(column: Any) -> np.ndarray:
+def _column_values(column: Any, categories: Sequence[str] | None) -> np.ndarray:
+    if categories is not None:
+        return indicators(column.to_pylist(), categories)
     if hasattr(column, "flatten") and hasattr(column.type, "value_type"):
         lengths = require("pyarrow.compute", "reading Parquet files").list_value_length(column).unique()
         refuse_if(len(lengths) != 1 or lengths.null_count, "a column of lists has lists of different lengths")

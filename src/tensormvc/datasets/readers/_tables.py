@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...views import Categories, categories_of
 from .._dataset import LABEL_NAMES, Dataset, Request, by_name, encode, plain
 from .._errors import Budget, DataError, LayoutError, reading, refuse_if, require
 from ._align import absent_rows, align, take_rows
@@ -47,18 +48,25 @@ def read_tables(path: str, request: Request) -> Dataset:
     wanted = None if labels in label_files else labels
     if wanted and not any(table.label_column(wanted) for table in tables):
         raise LayoutError(f"labels={wanted!r} is neither a file nor a column; {_outline(tables)}")
+    known = None if request.categories == "auto" else request.categories or {}
+    if known and len(known) == len(view_names) == 1:
+        known = dict(zip(view_names, known.values(), strict=True))  # whatever its file is called
     matrices: list[Any] = []
     features: dict[str, np.ndarray] = {}
-    for table, picked in zip(tables[: len(view_names)], rows, strict=False):
+    categories: dict[str, Categories] = {}
+    for name, table, picked in zip(view_names, tables, rows, strict=False):
         with reading(table.path):
             # Columns that look like labels are not features, whether they are wanted or not.
             without = {table.label_column(), table.label_column(wanted)}
-            matrices.append(take_rows(table.features(without), picked))
-            features[table.path.stem] = table.feature_names(without)
+            found = table.categories(without, None if known is None else known.get(name, {}))
+            matrices.append(take_rows(table.features(without, found), picked))
+            features[name] = table.feature_names(without, found)
+            if found:
+                categories[name] = found
     # Files of labels come before columns of labels.
     pairs = sorted(zip(tables, rows, strict=True), key=lambda pair: pair[0].path.stem not in label_files)
     absent = absent_rows(view_names, rows[: len(view_names)])
-    return Dataset(by_name(matrices, view_names), _labels(pairs, wanted), ids, absent, features)
+    return Dataset(by_name(matrices, view_names), _labels(pairs, wanted), ids, absent, features, categories)
 
 
 def _files(path: str) -> list[Path]:
@@ -211,26 +219,67 @@ class Table:
             return np.asarray(column.to_numpy())
         return np.array([str(value) for value in column.to_pylist()])
 
-    def features(self, without: set[str | None]) -> Any:
-        """Return the columns that are neither ids nor in `without`, as an array or, from Parquet, a row source."""
-        names = self._feature_columns(without)
-        types, widths = zip(*(self._number_type(name) for name in names), strict=True)
-        dtype = np.result_type(*types)
-        if self.table is None:
-            return ParquetRows(str(self.path), names, widths, self.n_rows, dtype)
-        self.budget.take(self.n_rows * len(names) * dtype.itemsize, "the table")
-        return np.concatenate([batch_values(batch, names, dtype) for batch in self.table.to_batches()])
+    def categories(self, without: set[str | None], known: Categories | None) -> Categories:
+        """Return the categories of the categorical columns, by default those that occur."""
+        names = [name for name in self._feature_columns(without) if self._is_text(name)] if known is None else [*known]
+        if lacking := [name for name in names if name not in self.schema.names]:
+            raise LayoutError(f"there is no column {lacking[0]!r}, which has categories; {_outline([self])}")
+        if self.table is not None:
+            self.table = _without_empty_texts(self.table, names)
+        return {name: self._categories(name) for name in names} if known is None else known
 
-    def feature_names(self, without: set[str | None]) -> np.ndarray:
-        """Return the names of these features: the columns, numbered where a column holds lists."""
-        widths = {name: self._number_type(name)[1] for name in self._feature_columns(without)}
-        numbered = ([name] if width == 1 else [f"{name}[{i}]" for i in range(width)] for name, width in widths.items())
-        return np.array([name for names in numbered for name in names])
+    def _categories(self, name: str) -> list[str]:
+        declared = self.arrow.types.is_dictionary(self.schema.field(name).type)
+        found: set[Any] = set()
+        n_values = 0
+        for batch in self._batches([name]):
+            found |= set(batch.column(0).unique().to_pylist())
+            n_values += len(batch) - batch.column(0).null_count
+        remedy = f"remove it, or pass on={name!r} if it names the samples, or labels={name!r} if it holds labels"
+        declare = None if declared else "store it in Parquet with the type category"
+        try:
+            return categories_of(found - {None}, n_values, f"column {name!r}", remedy, declare)
+        except ValueError as error:
+            raise LayoutError(str(error)) from None
+
+    def features(self, without: set[str | None], categories: Categories) -> Any:
+        """Return the columns that are neither ids nor in `without`, as an array or, from Parquet, a row source."""
+        widths, dtype = self._widths(without, categories)
+        if self.table is None:
+            return ParquetRows(str(self.path), widths, self.n_rows, dtype, categories)
+        self.budget.take(self.n_rows * sum(widths.values()) * dtype.itemsize, "the table")
+        return np.concatenate([batch_values(batch, widths, dtype, categories) for batch in self.table.to_batches()])
+
+    def feature_names(self, without: set[str | None], categories: Categories) -> np.ndarray:
+        """Return the names of these features: the columns, numbered where a column holds lists, with the categories."""
+        widths, _ = self._widths(without, categories)
+        named = (
+            [f"{name}={value}" for value in categories[name]]
+            if name in categories
+            else [name]
+            if width == 1
+            else [f"{name}[{i}]" for i in range(width)]
+            for name, width in widths.items()
+        )
+        return np.array([name for names in named for name in names])
+
+    def _widths(self, without: set[str | None], categories: Categories) -> tuple[dict[str, int], np.dtype[Any]]:
+        """Return the columns with their numbers of features, categories last, and the type that holds them all."""
+        names = [name for name in self._feature_columns(without) if name not in categories]
+        types = {name: self._number_type(name) for name in names}
+        widths = {name: width for name, (_, width) in types.items()}
+        widths |= {name: len(values) for name, values in categories.items()}
+        dtypes = [dtype for dtype, _ in types.values()] + [np.dtype(np.float64)] * bool(categories)
+        return widths, np.result_type(*dtypes)
 
     def _feature_columns(self, without: set[str | None]) -> tuple[str, ...]:
         names = tuple(name for name in self.schema.names if name != self.id_column and name not in without)
-        refuse_if(not names, "it has no columns of numbers")
+        refuse_if(not names, "it has no features, only ids and labels")
         return names
+
+    def _is_text(self, name: str) -> bool:
+        types, kind = self.arrow.types, self.schema.field(name).type
+        return bool(types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind))
 
     def _is_number(self, kind: Any) -> bool:
         return bool(self.arrow.types.is_integer(kind) or self.arrow.types.is_floating(kind))
@@ -243,21 +292,24 @@ class Table:
         if types.is_null(kind):
             return np.dtype(np.float64), width
         if types.is_boolean(kind):
-            return np.dtype(np.uint8), width
+            return np.dtype(np.float64 if name in self._columns_with_nulls else np.uint8), width
         if not self._is_number(kind):
             remedy = f"remove it, or pass labels={name!r} if it holds labels, or on={name!r} if it names the samples"
-            raise LayoutError(f"column {name!r} is {kind}, not numbers: {remedy}")
+            encode = ", or encode it as --method auto does (load_dataset with categories='auto')"
+            encode = encode if self._is_text(name) else ""
+            raise LayoutError(f"column {name!r} is {kind}, not numbers: {remedy}{encode}")
         is_float = types.is_integer(kind) and name in self._columns_with_nulls
         return np.dtype(np.float64 if is_float else kind.to_pandas_dtype()), width
 
     @cached_property
     def _columns_with_nulls(self) -> set[str]:
-        """Names of the columns with empty places; integers among them must become floating-point.
+        """Names of the columns with empty places; integers and booleans among them must become floating-point.
 
         They are found by reading the columns: the statistics in the file are optional, and asking for those of a
         damaged file crashes the interpreter (pyarrow 26; `test_fuzz_long`).
         """
-        names = [field.name for field in self.schema if self.arrow.types.is_integer(field.type)]
+        types = self.arrow.types
+        names = [field.name for field in self.schema if types.is_integer(field.type) or types.is_boolean(field.type)]
         return {name for batch in self._batches(names) for name in names if batch.column(name).null_count}
 
 
@@ -280,3 +332,15 @@ def _read_csv(path: Path, budget: Budget) -> Any:
         parse_options=arrow.ParseOptions(delimiter=delimiter),
         convert_options=arrow.ConvertOptions(null_values=_NULLS),
     )
+
+
+def _without_empty_texts(table: Any, names: list[str]) -> Any:
+    """Return a table that was read from CSV, where Arrow takes only empty numbers for missing."""
+    arrow, compute = require("pyarrow", "reading CSV files"), require("pyarrow.compute", "reading CSV files")
+    for name in names:
+        column = table[name]
+        if arrow.types.is_string(column.type):
+            missing = compute.is_in(column, value_set=arrow.array(_NULLS))
+            column = compute.if_else(missing, arrow.scalar(None, column.type), column)
+            table = table.set_column(table.schema.get_field_index(name), name, column)
+    return table
