@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..graphs._distances import tie_margin
 from ..graphs._fuzzy import Neighbours
 from ..views._order import keys_of
 from ._consensus import decided
@@ -249,8 +250,10 @@ def _ratios(lists: Neighbours, votes: NDArray[np.float64], others: NDArray[np.fl
 
 def reach_of(lists: Neighbours) -> NDArray[np.float64]:
     """Return the distance from each sample to the last of its neighbours, 0 without any."""
-    last = np.maximum(lists.starts[1:] - 1, 0)
-    return np.asarray(np.where(np.diff(lists.starts) > 0, np.sqrt(lists.squares[last]), 0))
+    squares = lists.squares[np.maximum(lists.starts[1:] - 1, 0)]
+    # Equal samples have no distance, although products may round.
+    apart = (np.diff(lists.starts) > 0) & (squares > tie_margin(0.0, lists.scale))
+    return np.asarray(np.where(apart, np.sqrt(squares), 0))
 
 
 def relative(reach: NDArray[np.float64], mean: NDArray[Any]) -> NDArray[np.float64]:
