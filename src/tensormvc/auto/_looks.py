@@ -189,11 +189,10 @@ def gather_looks(
         ]
     asked = asked_weights(view_weights, views)
     options.prepare(chosen.values())
-    looks: dict[tuple[str, ...], Evidence] = {}
+    names: dict[tuple[str, ...], str] = {}
     for look, scalings in chosen.items():
-        if tuple(scalings) not in looks:
-            looks[tuple(scalings)] = _evidence(look, options, scalings, asked)
-    return list(looks.values())
+        names.setdefault(tuple(scalings), look)
+    return parallel_map(lambda item: _evidence(item[1], options, list(item[0]), asked), list(names.items()))
 
 
 def gather_evidence(views: Views, normalisation: Any = "auto") -> Evidence:

@@ -27,9 +27,6 @@ TEMPERATURE = 0.05
 AGREEMENT_TEMPERATURE = 0.1
 # Eigenvectors per cluster of the larger embeddings: small clusters may appear only in later ones.
 MORE_FREQUENCIES = 1.3
-# Random starts of k-means beside the one from a Ward tree, which they hardly ever beat with many clusters.
-_RESTARTS = 3
-_MANY = 30
 
 # Clusters that tell more than this about which views samples have (adjusted mutual information) are an artefact of it.
 FOLLOWS_PRESENCE = 0.1
@@ -123,7 +120,7 @@ def run_looks(
     deadline : float
         Value of `time.perf_counter` by which the last clustering should end; the first look is always tried.
     progress : function of (done, total, name)
-        Called after each look.
+        Called for each look.
 
     Returns
     -------
@@ -134,12 +131,13 @@ def run_looks(
     """
     tried: list[Look] = []
     start = time.perf_counter()
-    # As many looks at a time as keep all threads busy.
-    at_once = thread_count()
-    for first in range(0, len(looks), at_once):
-        if tried and (now := time.perf_counter()) + (now - start) / len(tried) > deadline:
+    while rest := looks[len(tried) :]:
+        now = time.perf_counter()
+        each = (now - start) / max(len(tried), 1)
+        if tried and now + each > deadline:
             break
-        some = looks[first : first + at_once]
+        # All others if there is time, else as many looks at a time as keep all threads busy.
+        some = rest if tried and now + len(rest) * each <= deadline else rest[: thread_count()]
         graphs = parallel_map(lambda evidence: [evidence.graph(fusion) for fusion, _ in plan], some)
         jobs: list[_Job] = []
         for evidence, own in zip(some, graphs, strict=True):
@@ -149,9 +147,10 @@ def run_looks(
             # One stream of random numbers per graph: threads take the graphs in any order.
             jobs += [(*graph, SampleRandom(evidence.views, seed), evidence.device) for graph in named]
         labelings = iter(parallel_map(partial(_clustering, n_clusters, looks[0].views.missing), jobs))
-        for evidence in some:
-            tried.append(_scored(evidence, dict(islice(labelings, len(jobs) // len(some)))))
-            progress(len(tried), len(looks), evidence.name)
+        clustered = [(evidence, dict(islice(labelings, len(jobs) // len(some)))) for evidence in some]
+        for look in parallel_map(lambda item: _scored(*item), clustered):
+            tried.append(look)
+            progress(len(tried), len(looks), look.evidence.name)
     left_out = [evidence.name for evidence in looks[len(tried) :]]
     return sorted(_weighted(tried), key=lambda look: -look.weight), left_out
 
@@ -168,7 +167,7 @@ def _clustering(n_clusters: int, missing: NDArray[np.bool_], job: _Job) -> tuple
         values, points = low_frequencies(graph, count, device, apart)
         if damped:
             points = points * np.maximum(1 - values, 0) ** 2
-        labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS if n_clusters < _MANY else 0)
+        labels = cluster_embedding(points, n_clusters, random, n_init=0)
         if follows_presence(missing, labels) <= FOLLOWS_PRESENCE:
             break
     return f"{name}, {points.shape[1]} frequencies", labels
