@@ -465,7 +465,7 @@ def test_a_thousand_samples_are_explained_in_a_second():
 
 @pytest.mark.slow
 def test_lineage_markers_lead_in_blood_cells(shared):
-    """B cells are led by CD19, NK cells by the absence of CD5 and CD3 and by CD7 and CD56, T cells by CD8 or CD4."""
+    """B cells are led by CD19, NK cells by CD7 and CD56, T cells by CD8 or CD4, monocytes by CD31, CD11c and HLA-DR."""
     path = shared / "data" / "CITEseq500.h5mu"
     if not path.exists():
         pytest.skip(f"no file {path}")
@@ -485,3 +485,5 @@ def test_lineage_markers_lead_in_blood_cells(shared):
     natural_killers = proteins[leading.index(("CD7", True))]
     assert ("CD56", True) in natural_killers[:8]
     assert ("CD5", False) in natural_killers
+    monocytes = proteins[leading.index(("PECAM (CD31)", True))]
+    assert set(monocytes[1:3]) == {("CD11c", True), ("MHCII (HLA-DR)", True)}
