@@ -195,6 +195,7 @@ def test_hostile_inputs_lead_to_a_clustering_or_to_an_error_of_ours(case):
         said = (
             "no view confirms another",
             "the clusters are weak",
+            "the clusters may be parts of a continuum",
             "the clusters follow which views",
             r"\d+ samples have no value",
         )
@@ -226,6 +227,27 @@ def test_no_cluster_is_what_lacks_a_view(case):
     except ValueError:
         return
     assert_no_cluster_is_what_lacks_a_view(model, views)
+
+
+@pytest.mark.parametrize("n_clusters", [2, "auto"])
+def test_views_of_constants_that_some_samples_lack_make_no_clusters(n_clusters):
+    lacking = np.full((22, 3), 0.5)
+    lacking[[0, 1, 2, 10, 12, 14, 17]] = np.nan
+    model = quiet_fit([lacking, np.full((22, 1), 0.3)], n_clusters)
+    assert model.n_clusters_ == 1
+    check_results(model, [lacking, np.full((22, 1), 0.3)])
+
+
+def test_order_changes_nothing_where_views_have_the_same_rows_for_other_samples():
+    """Samples with exchanged rows are told apart, whatever the form of the views."""
+    rng = np.random.default_rng(0)
+    first, second = (np.where(rng.permutation(20) < 6, np.nan, 1)[:, None] for _ in range(2))
+    views = [first, rng.normal(size=(20, 1)).round(), second]
+    order = rng.permutation(20)
+    for form in (np.array, sp.csr_array):
+        model = quiet_fit([*views[:2], form(second)], 3)
+        again = quiet_fit([first[order], views[1][order], form(second[order])], 3)
+        np.testing.assert_array_equal(again.membership_, model.membership_[order])
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])

@@ -245,7 +245,8 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             sample_graph = sp.csr_array(sample_graph[landmarks][:, landmarks])
         deadline = start + _MEMBER_SHARE * self.time_budget
         tried, left_out = run_looks(looks, effort.plan, self.n_clusters_, sample_graph, seed, deadline, self._notify)
-        shares, embedding = _consensus(tried, self.n_clusters_, seed, first_of_duplicates(samples.hashes))
+        same = first_of_duplicates(samples.hashes, samples.missing)
+        shares, embedding = _consensus(tried, self.n_clusters_, seed, same)
         if (found := shares.shape[1]) < self.n_clusters_:
             message = f"only {found} distinct clusters were found, fewer than n_clusters={self.n_clusters_}"
             warnings.warn(f"{message}, possibly because of duplicate samples", ConvergenceWarning, stacklevel=4)

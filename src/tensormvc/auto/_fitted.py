@@ -112,7 +112,7 @@ class FittedClustering:
     @cached_property
     def first_of_duplicates(self) -> NDArray[np.intp]:
         """For each landmark, the first one with the same values."""
-        return first_of_duplicates(self.hashes)
+        return first_of_duplicates(self.hashes, self.missing)
 
     @cached_property
     def placement(self) -> Placement:

@@ -182,9 +182,10 @@ class Presence:
         )
 
 
-def first_of_duplicates(hashes: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return for each row the first row that equals it."""
-    _, first, group = np.unique(hashes, axis=0, return_index=True, return_inverse=True)
+def first_of_duplicates(hashes: NDArray[np.int64], missing: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return for each sample the first one that equals it; to have or to lack a view of constants is no difference."""
+    constant = [len(np.unique(own[~lacking])) < 2 for own, lacking in zip(hashes.T, missing.T, strict=True)]
+    _, first, group = np.unique(np.where(constant, 0, hashes), axis=0, return_index=True, return_inverse=True)
     return np.asarray(first[group.ravel()])
 
 

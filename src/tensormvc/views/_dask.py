@@ -20,7 +20,7 @@ from ..rows import RowArrays, Rows, row_work
 from ..rows._dask import OnDask, bytes_at_once, cluster_errors, partitions, task_keys
 from ._check import check_kind, floating, look_at, refuse_wrong
 from ._collect import check_lengths, collect, is_dask
-from ._order import content_of, keys_of, mixed, order_of_views, unit_rows
+from ._order import content_of, keys_of, mixed, order_of_views, told_apart, unit_rows
 from ._views import Views
 
 # Average number of keys that begin with the same bits.
@@ -236,7 +236,7 @@ def distributed_views(views: Any, view_sizes: Sequence[int] | None) -> Distribut
                 "complete the views in memory with tensormvc.impute_views, or use MultiViewClustering"
             )
     view_order = order_of_views(contents, [(False, str(dtype)) for dtype in chunks.dtypes])
-
+    contents = told_apart(contents, view_order)
     n_threads = max(1, sum(client.nthreads().values()))
     where = partitions(n, chunks.row_bytes, n_threads, bytes_at_once(client))
     keys = client.map(_sorted_keys, looked, contents=contents, pure=False)
@@ -305,6 +305,7 @@ def chunked_views(views: Any, view_sizes: Sequence[int] | None) -> ChunkedViews:
     chunks = chunks_of(views, view_sizes)
     looks, found, contents = _looked_at(chunks, gaps=True)
     order = order_of_views(contents, [(False, str(dtype)) for dtype in chunks.dtypes])
+    contents = told_apart(contents, order)
     n_gaps, largest = (
         np.sum([one["n_gaps"] for one in found], axis=0),
         np.max([one["largest"] for one in found], axis=0),

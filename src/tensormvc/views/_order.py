@@ -74,6 +74,16 @@ def order_of_views(contents: list[NDArray[np.int64]], forms: list[Any]) -> list[
     return sorted(range(len(contents)), key=lambda v: (int(contents[v].view(np.uint64)[0]), forms[v]))
 
 
+def told_apart(contents: list[NDArray[np.int64]], order: list[int]) -> list[NDArray[np.int64]]:
+    """Return the contents with equal ones made different by the order of the views.
+
+    Two views may have the same rows for different samples; samples with exchanged rows must not have the same key.
+    """
+    values = [int(contents[v][0]) for v in order]
+    earlier = {v: values[:i].count(values[i]) for i, v in enumerate(order)}
+    return [content + earlier[v] for v, content in enumerate(contents)]
+
+
 def keys_of(hashes: list[NDArray[np.int64]], contents: list[NDArray[np.int64]]) -> NDArray[np.uint64]:
     """Return the keys of samples from the hashes of their rows and the contents of the views."""
     return np.asarray(sum(mix(h ^ content) for h, content in zip(hashes, contents, strict=True))).view(np.uint64)

@@ -21,7 +21,17 @@ from ..rows import InMemory, OnDisk, RowArrays, Rows, row_work
 from ._check import Checked, check_view, floating, row_sizes
 from ._collect import Collected, check_lengths, collect, is_lazy
 from ._disk import check_on_disk, rows_on_disk
-from ._order import MISSING_HASH, content_of, keys_of, mixed, order_of_views, ordered_rows, row_hashes, unit_rows
+from ._order import (
+    MISSING_HASH,
+    content_of,
+    keys_of,
+    mixed,
+    order_of_views,
+    ordered_rows,
+    row_hashes,
+    told_apart,
+    unit_rows,
+)
 from ._tables import Categories
 
 # Frequency of the cosines in `Views.probes`, for samples at unit length.
@@ -319,6 +329,7 @@ def as_views(
     contents = [mixed(content_of(h)) for h in hashes]
     kinds = [(is_sparse(view.values), str(view.dtype)) for view in checked]
     view_order = list(range(len(parts))) if keep_view_order else order_of_views(contents, kinds)
+    contents = told_apart(contents, view_order)
     keys = keys_of(hashes, contents)
     order = np.argsort(keys, kind="stable") if canonical else np.arange(len(keys))
     rank = order if canonical else None
