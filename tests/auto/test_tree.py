@@ -123,7 +123,7 @@ def test_hardly_any_split_of_a_single_blob_is_stable(dimension):
     views = [blob + 0.1 * np.random.default_rng(v).normal(size=blob.shape) for v in (1, 2)]
     tree = quiet_fit(views, 2, normalisation="none").tree_
     assert np.quantile(tree.stability, 0.8) < 0.5
-    assert np.median(tree.stability) < 0.3
+    assert np.median(tree.stability) < 0.4
 
 
 @given(st.integers(2, 12), st.integers(0, 2**16))

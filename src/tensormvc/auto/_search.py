@@ -228,9 +228,12 @@ def _smallest(values: NDArray[np.float32], count: int) -> NDArray[np.intp]:
         where = np.flatnonzero(values <= bound)
         if len(where) <= 2 * n * count:
             row, column = np.divmod(where, width)
-            order = np.lexsort((values.ravel()[where], row))
-            first = np.searchsorted(row, np.arange(n))
-            return np.asarray(column[order[first[:, None] + np.arange(count)]])
+            sizes = np.bincount(row, minlength=n)
+            place = np.arange(sizes.max()) < sizes[:, None]
+            small = np.full(place.shape, np.inf, dtype=np.float32)
+            small[place] = values.ravel()[where]
+            first = (np.cumsum(sizes) - sizes)[:, None]
+            return np.asarray(column[first + np.argsort(small, axis=1)[:, :count]])
     return np.argpartition(values, count - 1, axis=1)[:, :count]
 
 
@@ -240,8 +243,12 @@ def _chosen(pairs: _Pairs, find: _Find, count: int) -> Neighbours:
     if not width:
         return _searched(pairs, count)
     count = min(count, len(pairs.able))
-    rows, indices = np.repeat(np.arange(n), width), find.indices.ravel()
-    every = pairs.lists(rows, indices, pairs.squares(rows, indices))
+    indices = np.sort(find.indices, axis=1)
+    squares = pairs.squares(np.repeat(np.arange(n), width), indices.ravel()).reshape(n, width)
+    # Row by row: NumPy sorts by several keys in one thread at a time.
+    order = np.argsort(squares, axis=1, kind="stable")
+    indices, squares = (np.take_along_axis(array, order, axis=1).ravel() for array in (indices, squares))
+    every = Neighbours(width * np.arange(n + 1), indices, squares, len(pairs.landmarks[0].lacking), pairs.scale)
     lists = every.nearest(count)
     kth = every.squares[every.starts[:-1] + count - 1]
     undecided = kth + 2 * tie_margin(kth, pairs.scale) >= find.bound
