@@ -44,9 +44,7 @@ def main():
     args = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
 
-    print(
-        "| data | method | precision | frequencies | rounds | seconds | of these the GFT | ratio | ARI | accuracy, % |"
-    )
+    print("| data | method | precision | frequencies | rounds | seconds | of these the GFT | ratio | ARI | accuracy |")
     print("|---" * 10 + "|")
     for name in args.files:
         views, y = tm.datasets.load_views(Path(args.shared) / "data" / f"{name}.mat")
