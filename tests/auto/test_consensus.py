@@ -6,8 +6,11 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import cut_tree, ward
 from sklearn.metrics import adjusted_rand_score
 
-from tensormvc.auto._consensus import consensus_embedding, consensus_shares, decided, ward_labels
+import tensormvc as tm
+from tensormvc.auto._consensus import cluster_embedding, consensus_embedding, consensus_shares, decided, ward_labels
 from tensormvc.auto._members import pairwise_agreement
+from tensormvc.rows import SampleRandom
+from tensormvc.views import as_views
 
 
 @st.composite
@@ -103,3 +106,11 @@ def test_ward_trees_are_cut_into_exactly_k_clusters(seed, n, kind, data):
     # Every cluster of the finer cut is within one of ours, and each of ours within one of the coarser cut.
     assert len(set(zip(finer.tolist(), labels.tolist(), strict=True))) == finer.max() + 1
     assert len(set(zip(labels.tolist(), coarser.tolist(), strict=True))) == k
+
+
+def test_a_rare_cluster_that_none_of_the_first_rows_is_in():
+    rng = np.random.default_rng(0)
+    labels = np.r_[rng.integers(5, size=5990), np.full(10, 5)]
+    points = np.eye(6)[labels] + 0.1 * rng.normal(size=(6000, 6))
+    found = cluster_embedding(points, 6, SampleRandom(as_views([points], canonical=False), 0), n_init=0)
+    assert tm.metrics.ari(labels, found) == 1

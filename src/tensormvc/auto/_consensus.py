@@ -11,13 +11,17 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.preprocessing import normalize
 
-from ..backend.linalg import one_hot
+from ..backend.linalg import one_hot, sum_of_squares
 from ..backend.threads import one_blas_thread
 from ..rows import SampleRandom, kmeans
 
 # Number of samples whose Ward tree gives k-means a start.
 _TREE_SAMPLES = 1000
 _TREE_SAMPLES_PER_CLUSTER = 30
+# With so many times more samples, a rare cluster may have none of those. Then this share of them joins that are far
+# from the clusters of the tree, and a second tree gives another start.
+_FEW = 5
+_BADLY_PLACED = 0.2
 _RESTARTS = 10
 # Up to this number of clusters of all clusterings, all eigenpairs of the co-association take less time than some.
 _DENSE_UP_TO = 1000
@@ -70,7 +74,8 @@ def cluster_embedding(
     """Cluster the rows of an embedding by their directions, with k-means.
 
     One of its starts comes from the Ward tree of the first rows: with many clusters, random starts nearly always miss
-    some of them.
+    some of them. With many rows, another one comes from the tree of these and of the rows that are farthest from its
+    clusters: a rare cluster may have none of the first rows.
 
     Parameters
     ----------
@@ -90,13 +95,22 @@ def cluster_embedding(
     if n_clusters == 1:
         return np.zeros(len(embedding), dtype=np.intp)
     directions = normalize(embedding)
-    centres = None
+    starts = []
     n_first = max(_TREE_SAMPLES, _TREE_SAMPLES_PER_CLUSTER * n_clusters)
     if n_clusters < len(first := directions[:n_first]):
-        groups = ward_labels(first, n_clusters)
-        centres = (one_hot(groups).T @ first) / np.bincount(groups)[:, None]
-    n_init = max(n_init, 1) if centres is None else n_init
-    return kmeans(directions, n_clusters, n_init=n_init, random=random, centres=centres)[0]
+        starts.append(_tree_centres(first, n_clusters))
+        if len(directions) > _FEW * n_first:
+            distances = np.min([sum_of_squares(directions - centre) for centre in starts[0]], axis=0)
+            far = np.argsort(-distances, kind="stable")[: int(_BADLY_PLACED * n_first)]
+            starts.append(_tree_centres(np.vstack([first, directions[far]]), n_clusters))
+    n_init = n_init if starts else max(n_init, 1)
+    return kmeans(directions, n_clusters, n_init=n_init, random=random, centres=np.array(starts) if starts else None)[0]
+
+
+def _tree_centres(points: NDArray[Any], n_clusters: int) -> NDArray[np.float64]:
+    """Return the means of the clusters of the Ward tree of some points."""
+    groups = ward_labels(points, n_clusters)
+    return np.asarray((one_hot(groups).T @ points) / np.bincount(groups)[:, None])
 
 
 def consensus_shares(

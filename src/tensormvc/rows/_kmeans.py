@@ -75,8 +75,8 @@ def kmeans(
         Number of starts.
     random : SampleRandom
         Random numbers of the samples that the points stand for.
-    centres : array of shape (n_clusters, d), optional
-        One more start, tried first.
+    centres : array of shape (n_starts, n_clusters, d), optional
+        More starts, tried first.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def kmeans_of_rows(
     longest, d = rows.max(_measure)
     rows.create(squares=())
     rows.each(_square, 4 * (d + 2) * np.finfo(np.float64).eps * float(longest))
-    starts = [] if centres is None else [in_double(centres)[None]]
+    starts = [] if centres is None else [in_double(centres)]
     if n_init:
         starts.append(_plus_plus(rows, drawn))
     starts = namespace(*starts).concat(starts)
