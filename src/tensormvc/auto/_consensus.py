@@ -100,8 +100,9 @@ def cluster_embedding(
     if n_clusters < len(first := directions[:n_first]):
         starts.append(_tree_centres(first, n_clusters))
         if len(directions) > _FEW * n_first:
-            distances = np.min([sum_of_squares(directions - centre) for centre in starts[0]], axis=0)
-            far = np.argsort(-distances, kind="stable")[: int(_BADLY_PLACED * n_first)]
+            with one_blas_thread():
+                nearness = np.max(directions @ starts[0].T - sum_of_squares(starts[0]) / 2, axis=1)
+            far = np.argsort(nearness, kind="stable")[: int(_BADLY_PLACED * n_first)]
             starts.append(_tree_centres(np.vstack([first, directions[far]]), n_clusters))
     n_init = n_init if starts else max(n_init, 1)
     return kmeans(directions, n_clusters, n_init=n_init, random=random, centres=np.array(starts) if starts else None)[0]

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from ..backend.arrays import is_sparse
 from ..backend.linalg import one_hot
+from ..backend.threads import parallel_map
+from ..graphs._distances import row_squares
 from ..views import Views
 from ._evidence import Evidence
 from ._looks import ChosenScaling, asked_weights
@@ -196,6 +198,7 @@ def report_on(
     members = [member for look in looks for member in look.members]
     asked = zip(views.names, asked_weights(view_weights, views), strict=True)
     given = np.argsort(views.view_order)
+    halfway = parallel_map(lambda look: share_halfway(look.evidence, labels), looks)
     return AutoReport(
         # Of all samples, not only of the landmarks that scalings are chosen on.
         normalisations=[replace(evidence.choices[v], n_missing=int(presence.n_missing[v])) for v in given],
@@ -203,7 +206,7 @@ def report_on(
         asked_weights={name: float(weight) for name, weight in asked if weight is not None},
         looks=[LookSummary(look.evidence.name, look.agreement, look.weight) for look in looks],
         agreement=sum(look.weight * look.agreement for look in looks),
-        halfway=sum(look.weight * share_halfway(look.evidence, labels) for look in looks),
+        halfway=float(np.dot([look.weight for look in looks], halfway)),
         related=evidence.related,
         members=sorted(members, key=lambda member: -member.weight),
         n_samples=presence.n_samples,
@@ -240,9 +243,8 @@ def share_halfway(evidence: Evidence, labels: NDArray[np.intp]) -> float:
         members, sizes = one_hot(own, k), np.bincount(own, minlength=k)
         sums = members.T @ values
         products = np.asarray(values @ (sums.toarray() if is_sparse(sums) else sums).T, dtype=np.float64)
-        squares = values.multiply(values) if is_sparse(values) else values * values
         several = sizes[own] > 1
-        products[at, own] -= np.where(several, squares.sum(axis=1), 0)
+        products[at, own] -= np.where(several, row_squares(values), 0)
         # The mean product with the other samples of each cluster, whose means are the squared lengths of the centres.
         products /= np.maximum(sizes - (several[:, None] & (own[:, None] == np.arange(k))), 1)
         between = (members.T @ products) / np.maximum(sizes, 1)[:, None]
