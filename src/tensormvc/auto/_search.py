@@ -186,8 +186,8 @@ def _chosen(
     squares = pair_squares(samples, landmarks, np.repeat(np.arange(n), width), indices.ravel()).reshape(n, width)
     # Row by row: NumPy sorts by several keys in one thread at a time.
     order = np.argsort(squares, axis=1, kind="stable")
-    indices, squares = (np.take_along_axis(array, order, axis=1).ravel() for array in (indices, squares))
-    every = Neighbours(width * np.arange(n + 1), indices, squares, len(landmarks), scale)
+    indices, squares = np.take_along_axis(indices, order, axis=1), np.take_along_axis(squares, order, axis=1)
+    every = Neighbours(width * np.arange(n + 1), indices.ravel(), squares.ravel(), len(landmarks), scale)
     lists = every.nearest(count)
     kth = every.squares[every.starts[:-1] + count - 1]
     undecided = kth + 2 * tie_margin(kth, scale) >= find.bound
