@@ -1,7 +1,9 @@
-"""Compare the neighbour search of `MultiViewClustering` with scikit-learn's, which it builds on.
+"""Compare the neighbour search of `MultiViewClustering` with scikit-learn's.
 
-Both look at the same 2k + 2 candidates; `find_neighbours` also applies the rule for ties, and uses threads of its own,
-because those of OpenMP wait busily for each other. With `--busy`, other processes keep all processors busy meanwhile.
+scikit-learn looks at 2k + 2 candidates, as the rule for ties needs, which `find_neighbours` also applies. It computes
+half of the products among few samples, bounds the k-th distance by groups of candidates instead of a heap, and uses
+threads of its own, because those of OpenMP wait busily for each other. With `--busy`, other processes keep all
+processors busy meanwhile.
 """
 
 import argparse

@@ -189,10 +189,10 @@ def gather_looks(
         ]
     asked = asked_weights(view_weights, views)
     options.prepare(chosen.values())
-    names: dict[tuple[str, ...], str] = {}
+    looks: dict[tuple[str, ...], str] = {}
     for look, scalings in chosen.items():
-        names.setdefault(tuple(scalings), look)
-    return parallel_map(lambda item: _evidence(item[1], options, list(item[0]), asked), list(names.items()))
+        looks.setdefault(tuple(scalings), look)
+    return parallel_map(lambda item: _evidence(item[1], options, list(item[0]), asked), list(looks.items()))
 
 
 def gather_evidence(views: Views, normalisation: Any = "auto") -> Evidence:
@@ -261,7 +261,8 @@ def _shared_links(
     """Return the share of neighbours that each two graphs have in common, beyond chance, on samples in both views."""
     n = len(missing)
     present = (~missing).astype(np.float64)
-    pairs = np.concatenate([np.repeat(np.arange(0, n * n, n), np.diff(graph.indptr)) + graph.indices for graph in links])
+    first = np.arange(0, n * n, n)
+    pairs = np.concatenate([np.repeat(first, np.diff(graph.indptr)) + graph.indices for graph in links])
     # Numbered without gaps: most pairs of samples are linked nowhere.
     order = np.argsort(pairs, kind="stable")
     number = np.empty_like(pairs)

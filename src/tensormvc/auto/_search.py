@@ -247,8 +247,9 @@ def _chosen(pairs: _Pairs, find: _Find, count: int) -> Neighbours:
     squares = pairs.squares(np.repeat(np.arange(n), width), indices.ravel()).reshape(n, width)
     # Row by row: NumPy sorts by several keys in one thread at a time.
     order = np.argsort(squares, axis=1, kind="stable")
-    indices, squares = (np.take_along_axis(array, order, axis=1).ravel() for array in (indices, squares))
-    every = Neighbours(width * np.arange(n + 1), indices, squares, len(pairs.landmarks[0].lacking), pairs.scale)
+    indices, squares = np.take_along_axis(indices, order, axis=1), np.take_along_axis(squares, order, axis=1)
+    n_landmarks = len(pairs.landmarks[0].lacking)
+    every = Neighbours(width * np.arange(n + 1), indices.ravel(), squares.ravel(), n_landmarks, pairs.scale)
     lists = every.nearest(count)
     kth = every.squares[every.starts[:-1] + count - 1]
     undecided = kth + 2 * tie_margin(kth, pairs.scale) >= find.bound

@@ -70,7 +70,12 @@ def low_frequencies(
                 pairs = _filtered(adjacency, null, count, device)
         if pairs is None:
             pairs = lowest_eigenpairs(
-                lambda x: x - adjacency @ x, null, count, ceiling=2.0, start=np.cos(np.arange(n)), tol=_LANCZOS_TOLERANCE
+                lambda x: x - adjacency @ x,
+                null,
+                count,
+                ceiling=2.0,
+                start=np.cos(np.arange(n)),
+                tol=_LANCZOS_TOLERANCE,
             )
         if pairs is not None:
             return pairs

@@ -84,11 +84,6 @@ def one_blas_thread() -> Any:
     return _libraries().limit(limits=1, user_api="blas")
 
 
-def one_openmp_thread() -> Any:
-    """Return a context in which OpenMP uses one thread, for work that our own threads share."""
-    return _libraries().limit(limits=1, user_api="openmp")
-
-
 def parallel_ranges(work: Callable[[int, int], None], size: int, grain: int = 1) -> None:
     """Run ``work(start, stop)`` over ``range(size)``, cut into one contiguous piece per thread.
 

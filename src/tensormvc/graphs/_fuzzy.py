@@ -168,7 +168,7 @@ def find_neighbours(
         samples, points = (namespace(*arrays).hstack(arrays) for arrays in (parts, candidates))
         squares, indices = _device_search(samples, points, min(2 * n_neighbors + 2, n_candidates))
         order = np.argsort(indices, axis=1)
-        squares, indices = (np.take_along_axis(array, order, axis=1) for array in (squares, indices))
+        squares, indices = np.take_along_axis(squares, order, axis=1), np.take_along_axis(indices, order, axis=1)
         rows, indices, squares = links(undecided, squares, indices)
         # A longer list holds ties without a nearer neighbour, of which there may be more.
         longer = np.bincount(rows, minlength=n) > 2 * n_neighbors
