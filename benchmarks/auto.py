@@ -132,7 +132,7 @@ def number(results):
     for name in SETS:
         if results.lack("number", name, "front door"):
             views, classes = load(name)
-            keep_numbers(results, views, classes, with_gap=True)
+            keep_numbers(results, views, classes, slow=True)
 
 
 def subsets(results):
@@ -141,7 +141,7 @@ def subsets(results):
         views, classes = load(name)
         rows = part_of(classes, name, part)
         if rows is not None and results.lack("subsets", name, part):
-            keep_numbers(results, [view[rows] for view in views], classes[rows], with_gap=False)
+            keep_numbers(results, [view[rows] for view in views], classes[rows], slow=False)
 
 
 def part_of(classes, name, part, most=1500):
@@ -157,19 +157,15 @@ def part_of(classes, name, part, most=1500):
     return np.sort(rng.permutation(rows)[:most]) if len(rows) > most else rows
 
 
-def keep_numbers(results, views, classes, *, with_gap):
+def keep_numbers(results, views, classes, *, slow):
     found = tm.estimate_n_clusters(views)
     graph = looks_at(views)[0].graph("joint")
     numbers, (values, vectors) = found.candidates, low_frequencies(graph, int(found.candidates[-1]) + 1)
-    labels = [_consensus.ward_labels(normalize(vectors[:, :k]), k) for k in numbers.tolist()]
-    width = [silhouette_score(vectors[:, :k], own) for k, own in zip(numbers, labels, strict=True)]
-    results.add(
-        silhouette=int(numbers[np.argmax(width)]),
-        eigengap=int(numbers[np.argmax(np.diff(values)[numbers - 1])]),
-        leiden=leiden(graph),
-    )
-    if with_gap:
-        results.add(gap=gap_statistic(vectors, numbers, labels))
+    results.add(eigengap=int(numbers[np.argmax(np.diff(values)[numbers - 1])]), leiden=leiden(graph))
+    if slow:
+        labels = [_consensus.ward_labels(normalize(vectors[:, :k]), k) for k in numbers.tolist()]
+        width = [silhouette_score(vectors[:, :k], own) for k, own in zip(numbers, labels, strict=True)]
+        results.add(silhouette=int(numbers[np.argmax(width)]), gap=gap_statistic(vectors, numbers, labels))
     levels = [level.n_clusters for level in found.levels]
     results.keep(k=len(np.unique(classes)), estimate=found.n_clusters, levels=levels)
 
@@ -342,6 +338,12 @@ def table(results):
         right = {way: sum(near(line["k"], line[way]) for _, line in numbers) for way in ways}
         three = sum(any(near(line["k"], level) for level in line["levels"]) for _, line in numbers)
         print(f"right within 1 or a tenth, of {len(numbers)}: {right}; among three levels: {three}")
+    if parts := [line for line in results.lines if line["study"] == "subsets"]:
+        right = {
+            way: np.mean([near(line["k"], line[way]) for line in parts]) for way in ("estimate", "eigengap", "leiden")
+        }
+        three = np.mean([any(near(line["k"], level) for level in line["levels"]) for line in parts])
+        print(f"\nright on {len(parts)} parts of sets: {right}; among three levels: {three}")
     for study in ("seeds", "tensors"):
         for name, lines in results.of(study).items():
             for line in lines.values():
