@@ -15,6 +15,7 @@ import json
 import os
 import time
 import warnings
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -49,8 +50,11 @@ SETS += ["ALOI-100_recomputed", "Hdigit"]
 OLD = ["MSRCv1", "NGs", "BBCSport", "100leaves", "Handwritten", "Caltech101-20_recomputed", "CCV"]
 OLD += ["ALOI-100_recomputed", "Hdigit"]
 LARGE = ["MNIST70k", "Fashion70k"]
+# Three draws of half of the classes, one of three quarters, and one of half of the samples.
+PARTS = ["half1", "half2", "half3", "most1", "samp1"]
 SIMPLE = {"k-means": "kmeans-l2", "spectral": "spectral-sim", "summed graphs": "spectral-sum"}
 MOST_FOR_TENSORS = 1100
+MOST_FOR_SEEDS = 3000
 
 
 def load(name):
@@ -103,17 +107,18 @@ def large(results):
 
 
 def seeds(results):
-    """Five seeds: how similar are the labels? Two permutations: are they the same to the last sample?"""
-    for name in SETS[:-2]:
-        if results.lack("seeds", name, "front door"):
-            views, classes = load(name)
-            k = classes.max() + 1
-            labels = [fit(views, k, seed).labels_ for seed in range(5)]
-            orders = [np.random.default_rng(seed).permutation(len(classes)) for seed in range(2)]
-            same = [np.array_equal(fit([v[o] for v in views], k).labels_, labels[0][o]) for o in orders]
-            pairs = [adjusted_rand_score(one, other) for one, other in itertools.combinations(labels, 2)]
-            accuracy = [scores(classes, own)["ACC"] for own in labels]
-            results.keep(ARI=round(float(np.mean(pairs)), 4), same=all(same), accuracy=accuracy)
+    """Five seeds: how similar are the labels? Five permutations: are they the same to the last sample?"""
+    for name in SETS:
+        views, classes = load(name)
+        if len(classes) > MOST_FOR_SEEDS or not results.lack("seeds", name, "front door"):
+            continue
+        k = classes.max() + 1
+        labels = [fit(views, k, seed).labels_ for seed in range(5)]
+        orders = [np.random.default_rng(seed).permutation(len(classes)) for seed in range(5)]
+        same = [np.array_equal(fit([v[o] for v in views], k).labels_, labels[0][o]) for o in orders]
+        pairs = [adjusted_rand_score(one, other) for one, other in itertools.combinations(labels, 2)]
+        accuracy = [scores(classes, own)["ACC"] for own in labels]
+        results.keep(ARI=round(float(np.mean(pairs)), 4), same=all(same), accuracy=accuracy)
 
 
 def looks_at(views, most=1000):
@@ -127,19 +132,42 @@ def number(results):
     for name in SETS:
         if results.lack("number", name, "front door"):
             views, classes = load(name)
-            found = tm.estimate_n_clusters(views)
-            graph = looks_at(views)[0].graph("joint")
-            numbers, (values, vectors) = found.candidates, low_frequencies(graph, int(found.candidates[-1]) + 1)
-            labels = [_consensus.ward_labels(normalize(vectors[:, :k]), k) for k in numbers.tolist()]
-            width = [silhouette_score(vectors[:, :k], own) for k, own in zip(numbers, labels, strict=True)]
-            results.add(
-                silhouette=int(numbers[np.argmax(width)]),
-                eigengap=int(numbers[np.argmax(np.diff(values)[numbers - 1])]),
-                gap=gap_statistic(vectors, numbers, labels),
-                leiden=leiden(graph),
-            )
-            levels = [level.n_clusters for level in found.levels]
-            results.keep(k=int(classes.max() + 1), estimate=found.n_clusters, levels=levels)
+            keep_numbers(results, views, classes, slow=True)
+
+
+def subsets(results):
+    """The estimated number of clusters of parts of the sets: some of the classes, or half of the samples."""
+    for name, part in itertools.product([*SETS, *LARGE], PARTS):
+        views, classes = load(name)
+        rows = part_of(classes, name, part)
+        if rows is not None and results.lack("subsets", name, part):
+            keep_numbers(results, [view[rows] for view in views], classes[rows], slow=False)
+
+
+def part_of(classes, name, part, most=1500):
+    """Return the samples of half of the classes, of three quarters, or half of the samples; None if too few."""
+    rng = np.random.default_rng([zlib.crc32(part.encode()), zlib.crc32(name.encode())])
+    n, k = len(classes), classes.max() + 1
+    if part.startswith("samp"):
+        return np.sort(rng.permutation(n)[: min(n // 2, 1000)])
+    n_kept = int(np.ceil((0.5 if part.startswith("half") else 0.75) * k))
+    if not 2 <= n_kept < k:
+        return None
+    rows = np.flatnonzero(np.isin(classes, rng.permutation(k)[:n_kept]))
+    return np.sort(rng.permutation(rows)[:most]) if len(rows) > most else rows
+
+
+def keep_numbers(results, views, classes, *, slow):
+    found = tm.estimate_n_clusters(views)
+    graph = looks_at(views)[0].graph("joint")
+    numbers, (values, vectors) = found.candidates, low_frequencies(graph, int(found.candidates[-1]) + 1)
+    results.add(eigengap=int(numbers[np.argmax(np.diff(values)[numbers - 1])]), leiden=leiden(graph))
+    if slow:
+        labels = [_consensus.ward_labels(normalize(vectors[:, :k]), k) for k in numbers.tolist()]
+        width = [silhouette_score(vectors[:, :k], own) for k, own in zip(numbers, labels, strict=True)]
+        results.add(silhouette=int(numbers[np.argmax(width)]), gap=gap_statistic(vectors, numbers, labels))
+    levels = [level.n_clusters for level in found.levels]
+    results.keep(k=len(np.unique(classes)), estimate=found.n_clusters, levels=levels)
 
 
 def gap_statistic(vectors, numbers, labels, n_references=5):
@@ -310,6 +338,12 @@ def table(results):
         right = {way: sum(near(line["k"], line[way]) for _, line in numbers) for way in ways}
         three = sum(any(near(line["k"], level) for level in line["levels"]) for _, line in numbers)
         print(f"right within 1 or a tenth, of {len(numbers)}: {right}; among three levels: {three}")
+    if parts := [line for line in results.lines if line["study"] == "subsets"]:
+        right = {
+            way: np.mean([near(line["k"], line[way]) for line in parts]) for way in ("estimate", "eigengap", "leiden")
+        }
+        three = np.mean([any(near(line["k"], level) for level in line["levels"]) for line in parts])
+        print(f"\nright on {len(parts)} parts of sets: {right}; among three levels: {three}")
     for study in ("seeds", "tensors"):
         for name, lines in results.of(study).items():
             for line in lines.values():
@@ -323,7 +357,7 @@ def near(k, estimate):
 
 
 def main():
-    studies = {study.__name__: study for study in (sets, large, seeds, number, tensors, umap, budgets)}
+    studies = {study.__name__: study for study in (sets, large, seeds, number, subsets, tensors, umap, budgets)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("studies", nargs="*", choices=[*studies, []], help="what to run")
     parser.add_argument("--results", type=Path, help="file that results are added to")

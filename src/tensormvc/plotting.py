@@ -263,7 +263,7 @@ def plot_cluster_number(found: Any, *, ax: Axes | None = None) -> Axes:
     ax.axvline(found.n_clusters, color=_GREY, lw=0.8, ls=(0, (4, 2)))
     _legend(ax)
     label = f"number of clusters (chosen: {found.n_clusters}, of {size} tried)"
-    return _label(ax, label, "adjusted mutual information")
+    return _label(ax, label, "adjusted Rand index")
 
 
 def plot_convergence(fitted: Any, *, ax: Axes | None = None) -> Axes:

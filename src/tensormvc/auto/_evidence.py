@@ -137,10 +137,11 @@ class Evidence:
         # A model may be loaded where there is no such device.
         return {**vars(self), "device": None}
 
-    def first(self, n_samples: int) -> Evidence:
-        """Return the evidence on the first samples alone."""
+    def first(self, n_samples: int, *, by_view: bool = True) -> Evidence:
+        """Return the evidence on the first samples alone; with `by_view=False`, it has a joint graph only."""
         views, parts = first_samples(self.views, n_samples), [part[:n_samples] for part in self.parts]
-        return replace(self, views=views, parts=parts, neighbours=neighbours_in(parts, views.missing, self.device))
+        neighbours = neighbours_in(parts, views.missing, self.device) if by_view else []
+        return replace(self, views=views, parts=parts, neighbours=neighbours)
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -9,9 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import ward
-from sklearn.preprocessing import normalize
+from scipy.spatial.distance import squareform
 
+from ..backend.linalg import one_hot
 from ..backend.threads import parallel_map
+from ..graphs import normalised_adjacency
 from ..plotting import plot_cluster_number
 from ..views import as_views
 from ._consensus import merged
@@ -26,11 +28,9 @@ _MOST_CLUSTERS = 130
 _LEAST_CLUSTER_SIZE = 5
 # Every number of clusters up to the first is tried, then so many up to the largest, ever further apart.
 _EVERY_NUMBER_UP_TO = 25
-_FURTHER_NUMBERS = 12
-# Graphs whose clusters are compared: one in which one view is enough for a link, and one of all views together.
-_FUSIONS = ("sum", "joint")
-# A frequency λ counts (1 − λ) to this power: steps of a random walk, in which small differences vanish.
-_STEPS = 4
+_FURTHER_NUMBERS = 24
+# Samples are compared by random walks of one step, doubled so many times.
+_DOUBLINGS = 2
 # Levels that are proposed.
 _LEVELS = 3
 
@@ -69,7 +69,8 @@ class ClusterNumber:
     modularity : ndarray
         For each candidate, the mean modularity of the clusterings on their graphs.
     eigengaps : ndarray
-        For each candidate k, the mean gap between eigenvalues k and k + 1.
+        For each candidate k, the gap between eigenvalues k and k + 1 of the graph of all views in the first way of
+        looking.
     statement : str
         How certain the number is, as text.
     levels : list of CandidateLevel
@@ -94,10 +95,11 @@ def estimate_n_clusters(
 ) -> ClusterNumber:
     """Estimate the number of clusters on which different ways of looking at the views agree.
 
-    In each way of looking (`MultiViewClustering`), the views are fused into two graphs. The low frequencies of a graph,
-    damped as by four steps of a random walk, lead to a tree of clusters, which has a clustering for every number. With
-    the right number, these clusterings agree, and links run within clusters: the number with the largest product of
-    agreement (adjusted Rand index; graphs that agree with others count more) and modularity is chosen.
+    In each way of looking (`MultiViewClustering`), the neighbours in all views together make a graph; the sum of the
+    graphs of the views is one more. Samples of a graph are compared by the random walks of four steps that start at
+    them, and Ward's method makes a tree from these distances, which has a clustering for every number. With the right
+    number, the clusterings of different graphs agree, and links run within clusters: the number with the largest
+    product of agreement (adjusted Rand index; graphs that agree with others count more) and modularity is chosen.
 
     Parameters
     ----------
@@ -132,12 +134,20 @@ def cluster_number(looks: list[Evidence]) -> ClusterNumber:
     if most < 2:
         raise ValueError(f"n_samples={n} is too few to estimate the number of clusters: set n_clusters")
     numbers = _candidates(most)
-    first = [evidence.first(n) for evidence in looks]
-    graphs = [evidence.graph(kind) for evidence in first for kind in _FUSIONS]
-    clusterings = parallel_map(partial(_clusterings, numbers=numbers, missing=first[0].views.missing), graphs)
-    labels, within, gaps = (list(column) for column in zip(*clusterings, strict=True))
+    if n < looks[0].views.n_samples:
+        looks = [evidence.first(n, by_view=evidence is looks[0]) for evidence in looks]
+    missing = looks[0].views.missing
+    # In the graph of all views together, samples are close in all of them; in the sum, one view is enough for a link.
+    kinds = [(looks[0], "sum"), *((evidence, "joint") for evidence in looks)]
+    graphs = parallel_map(lambda kind: kind[0].graph(kind[1]), kinds)
+    clusterings = parallel_map(partial(_clusterings, numbers=numbers, missing=missing), graphs)
+    labels, within = (list(column) for column in zip(*clusterings, strict=True))
     stability = np.array(parallel_map(_agreement, list(zip(*labels, strict=True))))
-    mean_within, eigengaps = np.mean(within, axis=0), np.mean(gaps, axis=0)
+    mean_within = np.mean(within, axis=0)
+    frequencies, _ = low_frequencies(graphs[1], most + 1, missing=missing)
+    gaps = np.zeros(most)
+    gaps[: len(frequencies) - 1] = np.diff(frequencies)
+    eigengaps = gaps[numbers - 1]
     scores = np.maximum(stability, 0) * np.maximum(mean_within, 0)
     chosen = int(numbers[np.argmax(scores)])
     levels = _levels(numbers, stability, scores)
@@ -149,15 +159,37 @@ def cluster_number(looks: list[Evidence]) -> ClusterNumber:
 
 def _clusterings(
     graph: sp.csr_array, numbers: NDArray[np.intp], missing: NDArray[np.bool_]
-) -> tuple[list[Any], list[float], NDArray[np.float64]]:
-    """Return clusters of a graph for each number, their modularities, and the eigengaps."""
+) -> tuple[list[NDArray[np.intp]], list[float]]:
+    """Return the clusters of a graph for each number, and their modularities."""
     n = graph.shape[0]
-    values, vectors = low_frequencies(graph, int(numbers[-1]) + 1, missing=missing)
-    merges = ward(normalize(vectors * np.maximum(1 - values, 0) ** _STEPS))[:, :2].astype(np.intp)
+    similarities = _walk_similarities(graph, int(numbers[-1]), missing)
+    distances = squareform(np.sqrt(np.maximum(2 - 2 * similarities, 0)), checks=False)
+    merges = ward(distances)[:, :2].astype(np.intp)
     labels = [merged(merges[: n - number], n) for number in numbers.tolist()]
-    gaps = np.zeros(numbers[-1])
-    gaps[: len(values) - 1] = np.diff(values)
-    return labels, [modularity(graph, own) for own in labels], gaps[numbers - 1]
+    # The links between the finest clusters tell how many there are between all others.
+    finest = one_hot(labels[-1])
+    links = finest.T @ (graph @ finest)
+    _, first = np.unique(labels[-1], return_index=True)
+    return labels, [modularity(links, own[first]) for own in labels]
+
+
+def _walk_similarities(graph: sp.csr_array, most: int, missing: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return how similar the random walks from any two samples are, as cosines, (n, n).
+
+    With A = D^{−1/2} W D^{−1/2}, these are the cosines between the rows of A^t, whose products are in A^{2t}. In it, a
+    frequency λ counts (1 − λ)^t, so that small differences vanish.
+    """
+    if missing.any():
+        values, vectors = low_frequencies(graph, most + 1, missing=missing)
+        points = vectors * (1 - values) ** 2**_DOUBLINGS
+        products = (points @ points.T).astype(np.float32)
+    else:
+        adjacency = normalised_adjacency(graph).astype(np.float32)
+        products = (adjacency @ adjacency).toarray()
+        for _ in range(_DOUBLINGS):
+            products = products @ products.T  # symmetric, which BLAS makes use of here
+    lengths = np.sqrt(np.maximum(np.diag(products), np.finfo(np.float32).tiny))
+    return np.asarray(products / lengths / lengths[:, None])
 
 
 def _agreement(labelings: Sequence[NDArray[np.intp]]) -> float:
