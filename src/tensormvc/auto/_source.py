@@ -15,7 +15,6 @@ from ..backend.scratch import scratch_array
 from ..backend.threads import parallel_map, thread_count
 from ..views import Views
 from ._fitted import FittedClustering
-from ._on_device import placement_on
 from ._samples import Presence, SampleRows, Samples, zeros_are_values
 
 # Reports of progress while samples are placed.
@@ -84,7 +83,7 @@ class LocalSource:
         n, keys = len(self.samples), self.views.row_keys
         found: dict[str, Any] = {}
         links: list[sp.csr_array] = []
-        placement, reported, at_once = placement_on(fitted.placement, self.device), 0, thread_count()
+        placement, reported, at_once = fitted.placement_on(self.device), 0, thread_count()
         blocks = self.samples.blocks()
         for first in range(0, len(blocks), at_once):
             some = blocks[first : first + at_once]
