@@ -98,7 +98,7 @@ def test_private_modules_at_the_root():
 
 @pytest.mark.parametrize(
     ("model", "most"),
-    [(tm.ESTMC(10, basis="agft", random_state=0), 24), (tm.MultiViewClustering(10, random_state=0), 30)],
+    [(tm.ESTMC(10, basis="agft", random_state=0), 24), (tm.MultiViewClustering(10, random_state=0), 28)],
     ids=["ESTMC", "MultiViewClustering"],
 )
 def test_a_fit_passes_through_the_files_that_the_architecture_names(model, most):

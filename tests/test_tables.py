@@ -131,6 +131,38 @@ def test_the_methods_refuse_text():
         as_views([patients()])
 
 
+def test_names_of_views_and_samples_in_every_form():
+    """Numbers as names, equal names, tables numbered by text, and pairs as ids."""
+    rng = np.random.default_rng(0)
+    values = np.repeat(9 * np.eye(3), 10, axis=0) + rng.normal(size=(30, 3))
+    with pytest.raises(ValueError, match="two views are called 1"):
+        lenient({1: values, "1": values})
+    with pytest.raises(ValueError, match="such as 0, those of other views such as '0'"):
+        lenient([pd.DataFrame(values), pd.DataFrame(values, index=[str(i) for i in range(30)])])
+    pairs = pd.MultiIndex.from_product([range(10), list("abc")])
+    model = tm.MultiViewClustering(3, random_state=0).fit({1: pd.DataFrame(values, index=pairs)})
+    assert model.sample_ids_[1] == (0, "b")
+    assert "(0, 'b')" in str(model.explain())
+
+
+def test_tables_are_described_and_reported_as_they_are_clustered(tmp_path):
+    views = {
+        1: pd.concat([patients()] * 5, ignore_index=True),
+        2: pd.concat([patients()[["age"]]] * 5).to_numpy(object),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = tm.MultiViewClustering(2, random_state=0).fit(views)
+    description = tm.datasets.describe(views)
+    assert [(view.name, view.n_features, view.dtype) for view in description.views] == [
+        ("1", 8, "float64"),
+        ("2", 1, "float64"),
+    ]
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra 'plot')")
+    run = tm.report.ClusterRun("", "x", description, views, model, model.labels_, 1.0)
+    assert tm.report.write_cluster_report(tmp_path, run).exists()
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # AnnData and MuData
 

@@ -495,7 +495,8 @@ def _canonical_order(views: list[Any], absent: Any, codes: Any, ids: NDArray[Any
     hashes = [row_hashes(view) for view in views]
     for v, own in enumerate(hashes):
         own[absent[:, v]] = MISSING_HASH
-    return np.lexsort((ids.astype(str), codes, keys_of(hashes, [mixed(content_of(own)) for own in hashes])))
+    names = np.array([str(label) for label in ids.tolist()])  # some are pairs, of a pandas MultiIndex
+    return np.lexsort((names, codes, keys_of(hashes, [mixed(content_of(own)) for own in hashes])))
 
 
 def _are_counts(view: Any) -> bool:

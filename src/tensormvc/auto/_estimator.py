@@ -32,7 +32,6 @@ from ._map import place as place_on_map
 from ._members import Look, run_looks
 from ._number import cluster_number
 from ._on_dask import DaskSource, each_on_dask
-from ._on_device import placement_on
 from ._placement import Placement, confidence, strongest
 from ._report import report_on
 from ._samples import first_of_duplicates
@@ -342,7 +341,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             return labels
         with limited_threads(self.n_jobs):
             samples, device = self.fitted_.samples_of(views, self.view_sizes)
-            placement = placement_on(self.fitted_.placement, self._device_for(device))
+            placement = self.fitted_.placement_on(self._device_for(device))
             return np.concatenate([work(placement, *placement.place(samples[rows])) for rows in samples.blocks()])
 
     @property

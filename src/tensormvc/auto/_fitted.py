@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..backend.arrays import is_sparse
 from ..graphs._fuzzy import Neighbours
 from ..methods._prediction import matching_columns
 from ..views import Views, as_views
@@ -19,6 +20,7 @@ from ..views._order import unit_rows
 from ._evidence import Evidence, neighbours_in
 from ._looks import scaled_rows
 from ._map import layout, principal_plane
+from ._on_device import placement_on
 from ._placement import Placement, n_votes, reach_of, relative
 from ._samples import SampleRows, first_of_duplicates, zeros_are_values
 from ._scaling import Scaling, refuse_sizes
@@ -138,6 +140,11 @@ class FittedClustering:
             priority=self.priority,
             embedding=self.embedding,
         )
+
+    def placement_on(self, device: Any) -> Placement:
+        """Return what places samples on a device; on the host if that is None, or if landmarks are sparse."""
+        on_host = device is None or any(map(is_sparse, self.placement.parts))
+        return self.placement if on_host else placement_on(self.placement, device)
 
     def renumbered(self, number: NDArray[np.intp]) -> FittedClustering:
         """Return the same clustering with cluster ``number[i]`` as cluster i."""

@@ -27,9 +27,7 @@ _FAR = 1e36
 
 
 def placement_on(placement: Placement, device: Any) -> Placement:
-    """Return the placement on a device; on the host if that is None, or if landmarks are sparse."""
-    if device is None or any(map(is_sparse, placement.parts)):
-        return placement
+    """Return the placement on a device, where its landmarks are dense."""
     return DevicePlacement(**{field.name: getattr(placement, field.name) for field in fields(placement)}, device=device)
 
 

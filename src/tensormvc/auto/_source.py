@@ -15,7 +15,6 @@ from ..backend.scratch import scratch_array
 from ..backend.threads import parallel_map, thread_count
 from ..views import Views
 from ._fitted import FittedClustering
-from ._on_device import placement_on
 from ._placement import KEPT_LINKS
 from ._samples import Presence, SampleRows, Samples, zeros_are_values
 
@@ -87,7 +86,7 @@ class LocalSource:
         index_type = sp.get_index_dtype(maxval=n * KEPT_LINKS)
         links = [self._room((n, KEPT_LINKS), dtype).ravel() for dtype in (np.float64, index_type)]
         starts = np.zeros(n + 1, dtype=index_type)
-        placement, reported, at_once = placement_on(fitted.placement, self.device), 0, thread_count()
+        placement, reported, at_once = fitted.placement_on(self.device), 0, thread_count()
         blocks = self.samples.blocks()
         for first in range(0, len(blocks), at_once):
             some = blocks[first : first + at_once]

@@ -1,5 +1,6 @@
 """A summary of views before they are clustered."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -138,7 +139,7 @@ def describe(views: Any, y: Any = None) -> Description:
     n_samples = common_length(named, y)
     summaries, hashes = [], np.zeros(n_samples, np.int64)
     for number, (name, view) in enumerate(named.items()):
-        summary, view_hashes = _describe_view(f"view {name}" if isinstance(name, int) else str(name), view)
+        summary, view_hashes = _describe_view(str(name) if isinstance(views, Mapping) else f"view {name}", view)
         summaries.append(summary)
         hashes += mix(view_hashes + (number + 1))
     counts, in_order = None, None

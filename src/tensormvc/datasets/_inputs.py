@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse
 
 from ..backend.arrays import is_sparse
+from ..views import encode_table
 from .readers._rows import RowSource
 
 
@@ -53,4 +54,7 @@ def _as_matrix(view: Any) -> Any:
         return view
     if is_sparse(view):
         return scipy.sparse.csr_array(view)
-    return view.to_numpy() if hasattr(view, "to_numpy") else np.asarray(view)
+    if hasattr(view, "iloc"):
+        view = encode_table(view)[0]
+    array = np.asarray(view)
+    return array.astype(np.float64) if array.dtype == object else array

@@ -59,13 +59,14 @@ def agreement(views: list[Any], labels: NDArray[Any]) -> Agreement:
         The clusters.
     """
     # The canonical order is that of a hash of the values: its beginning is a random sample that no permutation changes.
-    rows = as_views(views, unit=False, lenient=True).order[:MOST_SAMPLES]
+    taken = as_views(views, keep_view_order=True, unit=False, lenient=True).on_host()
+    rows = taken.order[:MOST_SAMPLES]
     labels = labels[rows]
-    taken = [_rows(view, rows) for view in views]
-    positions = [_present(part) for part in taken]
-    if any(np.isnan(part[present].sum()) for part, present in zip(taken, positions, strict=True)):
-        taken = impute_views(taken)
-    parts = [(part[present], present) for part, present in zip(taken, positions, strict=True)]
+    arrays = [array[: len(rows)] for array in taken.arrays]
+    positions = [_present(array, lacking) for array, lacking in zip(arrays, taken.missing[: len(rows)].T, strict=True)]
+    if any(taken.n_gaps):
+        arrays = impute_views(arrays)
+    parts = [(array[present], present) for array, present in zip(arrays, positions, strict=True)]
     n_neighbors = min([N_NEIGHBORS, *(len(present) - 1 for _, present in parts if len(present) > 1)])
     total = sp.csr_array((len(rows), len(rows)))
     within, silhouettes = [math.nan] * len(views), [math.nan] * len(views)
@@ -83,19 +84,8 @@ def agreement(views: list[Any], labels: NDArray[Any]) -> Agreement:
     return Agreement(rows, sp.csr_array(total), n_neighbors, within, silhouettes, chance)
 
 
-def _rows(view: Any, rows: NDArray[np.intp]) -> Any:
-    """Return some rows of a view as an array, dense or CSR."""
-    part = view.iloc[rows] if hasattr(view, "iloc") else (view.tocsr() if is_sparse(view) else view)[rows]
-    return sp.csr_array(part) if is_sparse(part) else np.asarray(part)
-
-
-def _present(part: Any) -> NDArray[np.intp]:
+def _present(part: Any, absent: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Return which rows have a value; empty ones all look alike."""
-    if is_sparse(part):
-        rows_of = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
-        absent = np.bincount(rows_of, np.isnan(part.data), minlength=part.shape[0]) == part.shape[1]
-        empty = np.bincount(rows_of, part.data != 0, minlength=part.shape[0]) == 0
-    else:
-        absent, empty = np.isnan(part).all(axis=1), (part == 0).all(axis=1)
+    empty = np.asarray(abs(part).max(axis=1).toarray() if is_sparse(part) else np.abs(part).max(axis=1)).ravel() == 0
     # A view of zeros alone is one of constants.
     return np.flatnonzero(~absent if (absent | empty).all() else ~(absent | empty))

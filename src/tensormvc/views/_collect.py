@@ -58,6 +58,8 @@ def collect(
         names = [f"view {v}" for v in range(len(parts))]
     elif isinstance(views, Mapping):
         names, parts = [str(name) for name in views], list(views.values())
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"two views are called {twice[0]}: rename one of them")
     elif isinstance(views, Sequence) and not isinstance(views, str | bytes):
         if len(views) == 0:
             raise ValueError("no views: expected at least one array of shape (n_samples, n_features)")
@@ -156,7 +158,8 @@ def _joined(tables: list[Table], names: list[str], join: bool) -> tuple[NDArray[
     if not join:
         remedy = "keep the common ones, or use MultiViewClustering, which compares samples in the views that they have"
         return join_ids(names, [table.index for table in tables], None, remedy)
-    if all([str(label) for label in table.index] == [str(row) for row in range(len(table.index))] for table in tables):
+    numbered = all([*map(str, table.index)] == [*map(str, range(len(table.index)))] for table in tables)
+    if numbered and len({len(table.index) for table in tables}) > 1:
         lengths = ", ".join(f"{name}: {len(table.index)}" for name, table in zip(names, tables, strict=True))
         warnings.warn(
             f"the tables have different numbers of rows ({lengths}), and their index only numbers them: rows of equal "

@@ -311,8 +311,7 @@ def as_views(
     collected = collect(views, view_sizes, lenient=lenient, categories=categories)
     parts, names = collected.parts, collected.names
     given = next((part.device for part in parts if is_tensor(part)), None)
-    device = given if device is None else torch_device(device)
-    where = device
+    where = device = given if device is None else torch_device(device)
     if lenient and any(is_sparse(part) or (keep_on_disk and is_lazy(part)) for part in parts):
         where, parts = None, [on_host(part) if is_tensor(part) else part for part in parts]
     lazy = _staying_on_disk(parts, keep_on_disk and where is None)
