@@ -18,10 +18,11 @@ def watch():
 
 warnings.simplefilter("ignore")
 views = [np.load(path, mmap_mode="r") for path in sys.argv[3:]]
-exec(sys.argv[1])
-done, before = threading.Event(), anonymous()
-peak, thread = before, threading.Thread(target=watch)
+done, peak = threading.Event(), anonymous()
+thread = threading.Thread(target=watch)
 thread.start()
+exec(sys.argv[1])
+before = peak = max(peak, anonymous())
 exec(sys.argv[2])
 done.set()
 thread.join()
@@ -30,10 +31,10 @@ print(peak - before)
 
 
 def peak_memory(setup, statement, paths):
-    """Return by how many bytes a statement on ``views``, mapped from files, raises memory at most.
+    """Return how many more bytes a statement on ``views``, mapped from files, takes at most than its setup took.
 
-    Setup runs before, so that what the interpreter and its libraries take does not count. Neither do pages of files
-    that are mapped (RssFile): the system takes them back when it needs them.
+    Pages of files that are mapped (RssFile) do not count: the system takes them back when it needs them. What is there
+    after the setup is no measure: how much of what is free the C library has given back by then is chance.
     """
     command = [sys.executable, "-c", _PROBE, setup, statement, *map(str, paths)]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
