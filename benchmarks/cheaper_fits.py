@@ -40,7 +40,8 @@ def main():
     parser.add_argument("--shared", type=Path, default=os.environ.get("TENSORMVC_SHARED", root.parent / "shared"))
     parser.add_argument("--files", nargs="*", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--methods", nargs="*", default=METHODS["Handwritten"])
-    parser.add_argument("--shares", nargs="*", type=float, default=[0.1], help="of the frequencies")
+    parser.add_argument("--precisions", nargs="*", default=["double", "single"], choices=["double", "single"])
+    parser.add_argument("--shares", nargs="*", type=float, default=[0.1, 0.02], help="of the frequencies")
     args = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
 
@@ -50,7 +51,7 @@ def main():
         views, y = tm.datasets.load_views(Path(args.shared) / "data" / f"{name}.mat")
         views, k = [np.asarray(view, dtype=np.float64) for view in views], len(np.unique(y))
         single = [view.astype(np.float32) for view in views]
-        variants = [("double", None), ("single", None)]
+        variants = [(precision, None) for precision in args.precisions]
         variants += [("double", int(share * len(y))) for share in args.shares]
         for method in [method for method in METHODS[name] if method in args.methods]:
             full = None
