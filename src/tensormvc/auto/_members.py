@@ -28,6 +28,10 @@ AGREEMENT_TEMPERATURE = 0.1
 # Eigenvectors per cluster of the larger embeddings: small clusters may appear only in later ones.
 MORE_FREQUENCIES = 1.3
 
+# Random starts of k-means beside the one from a Ward tree, which they hardly ever beat with many clusters.
+_RESTARTS = 3
+_MANY = 30
+
 # Clusters that tell more than this about which views samples have (adjusted mutual information) are an artefact of it.
 FOLLOWS_PRESENCE = 0.1
 
@@ -167,7 +171,7 @@ def _clustering(n_clusters: int, missing: NDArray[np.bool_], job: _Job) -> tuple
         values, points = low_frequencies(graph, count, device, apart)
         if damped:
             points = points * np.maximum(1 - values, 0) ** 2
-        labels = cluster_embedding(points, n_clusters, random, n_init=0)
+        labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS if n_clusters < _MANY else 0)
         if follows_presence(missing, labels) <= FOLLOWS_PRESENCE:
             break
     return f"{name}, {points.shape[1]} frequencies", labels
