@@ -17,7 +17,7 @@ from ..rows import SampleRandom, kmeans
 
 # Number of samples whose Ward tree gives k-means a start.
 _TREE_SAMPLES = 1000
-_TREE_SAMPLES_PER_CLUSTER = 30
+_TREE_SAMPLES_PER_CLUSTER = 60
 # With so many times more samples, a rare cluster may have none of those. Then this share of them joins that are far
 # from the clusters of the tree, and a second tree gives another start.
 _FEW = 5
