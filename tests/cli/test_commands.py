@@ -86,6 +86,7 @@ def test_info(run, digits, data):
 
 
 @pytest.mark.filterwarnings("ignore:the clusters are weak")
+@pytest.mark.filterwarnings("ignore:the clusters may be parts of a continuum:UserWarning")
 def test_info_suggests_scalings_that_the_front_door_takes(run, digits, data):
     views = json.loads(run("info", digits, "--json").out)["views"]
     for view, values in zip(views, data[0], strict=True):

@@ -27,6 +27,7 @@ def cases():
 
 
 @pytest.mark.filterwarnings("ignore:the clusters are weak:UserWarning")
+@pytest.mark.filterwarnings("ignore:the clusters may be parts of a continuum:UserWarning")
 @pytest.mark.filterwarnings("ignore:. samples have no value in any view:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("estimator", "check"), list(cases()))
