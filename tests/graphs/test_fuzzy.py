@@ -196,3 +196,16 @@ def test_weights_of_a_fuzzy_list_sum_to_the_logarithm_of_its_length(seed, n, k):
     one_way = there & ~there.T
     only = [i for i in range(n) if (one_way[i] == there[i]).all() and not there[:, i].any()]
     np.testing.assert_allclose(graph[only].sum(axis=1), np.log2(k), rtol=1e-6)
+
+
+def test_distances_of_any_proportion_have_weights():
+    """Among ties, bandwidths shrink until the weights of all others vanish: nothing overflows on the way."""
+    rng = np.random.default_rng(0)
+    n, k = 2000, 10
+    distances = np.where(rng.random((n, k)) < rng.random((n, 1)), 0, 10.0 ** rng.uniform(-3, 3, size=(n, k)))
+    indices = np.tile(np.arange(1, k + 1), n)
+    squares = np.sort(distances, axis=1).ravel() ** 2
+    graph = Neighbours(k * np.arange(n + 1), indices, squares, n, 1.0).fuzzy_graph()
+    assert np.isfinite(graph.data).all()
+    assert graph.data.min() >= 0
+    assert graph.data.max() <= 1

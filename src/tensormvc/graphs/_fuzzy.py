@@ -113,7 +113,8 @@ class Neighbours:
             steep = (slope > 0) & (rate < most) & (total > (1 + _ROUNDING) * target)
             if not steep.any():
                 break
-            step = total[steep] / slope[steep] * np.log(total[steep] / target[steep])
+            with np.errstate(over="ignore"):  # a step of any length ends at the largest rate
+                step = total[steep] / slope[steep] * np.log(total[steep] / target[steep])
             rate[steep] = np.minimum(rate[steep] + step, most[steep])
         directed = self.graph(np.exp(-beyond * np.repeat(rate, counts)))
         back = sp.csr_array(directed.T)
