@@ -3,16 +3,16 @@ Auditing somebody else's pipeline
 =================================
 
 You have a pipeline that works, and somebody asks whether its clusters depend on how the rows of the table happen to be
-sorted. `audit_order` answers for anything that takes data and returns labels: it is run on the same samples in several
-orders with one seed, and in one order with several seeds. Here for scikit-learn, UMAP with HDBSCAN, and scanpy with
-Leiden.
+sorted. `audit_order` answers this for anything that takes data and returns labels: it runs the pipeline on the same
+samples in several orders with one seed, and in one order with several seeds. This tutorial audits scikit-learn, UMAP
+with HDBSCAN, and scanpy with Leiden.
 """
 
 # %%
-# ## Estimators of scikit-learn
+# ## scikit-learn estimators
 #
-# Pass the estimator, with its seed. k-means depends on the order although its seed is fixed, since the seed picks *row
-# numbers* as first centres. Agglomerative clustering compares all pairs of samples, and does not.
+# Pass the estimator, with its seed. k-means depends on the order although its seed is fixed, because the seed picks
+# *row numbers* as initial centres. Agglomerative clustering compares all pairs of samples, and does not.
 from sklearn.cluster import AgglomerativeClustering, Birch, KMeans
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
@@ -33,8 +33,8 @@ for clusterer in (
 # %%
 # ## UMAP followed by HDBSCAN
 #
-# Whatever is not an estimator becomes a function of the data. If it has a parameter `random_state`, the audit sets it
-# and can tell the effect of the order from that of the seed.
+# Wrap anything that is not an estimator in a function of the data. If the function has a parameter `random_state`, the
+# audit sets it, and can separate the effect of the order from that of the seed.
 from sklearn.cluster import HDBSCAN
 from umap import UMAP
 
@@ -50,8 +50,8 @@ print(audit)
 # %%
 # ## scanpy and Leiden
 #
-# The whole recipe in one function, from the matrix to the labels: neighbours, then Leiden. Noise in HDBSCAN and the
-# number of clusters in Leiden may change with the order, too.
+# The function contains the whole recipe, from the matrix to the labels: neighbours, then Leiden. The noise in HDBSCAN
+# and the number of clusters in Leiden may also change with the order.
 import anndata
 import scanpy as sc
 
@@ -70,20 +70,20 @@ print(audit)
 # %%
 # ## How to see it
 #
-# Grey dots are pairs of orders, and pairs of seeds. Where both are alike, the order acts as one more random draw.
+# Grey dots are pairs of orders, and pairs of seeds. If both are alike, the order acts as one more random draw.
 audit.plot()
 
 # %%
-# ## And ours
+# ## tensormvc
 #
-# The clusters of this package are equal in every order, to the last sample.
+# The labels of this package are identical in every order.
 print(tm.audit_order(tm.MultiViewClustering(10, random_state=0), views, n_permutations=3).verdict)
 
 # %%
 # ## Guard it in your own tests
 #
-# `testing.assert_order_independent` turns the question into a test: it raises an `AssertionError` that says how many
-# samples change their cluster. [Guarding a project](../guide/guarding.md) has recipes.
+# `testing.assert_order_independent` turns the audit into a test: it raises an `AssertionError` that says how many
+# samples change their cluster. For recipes, see [guarding a project](../guide/guarding.md).
 try:
     tm.testing.assert_order_independent(KMeans(10, n_init=1, random_state=0), pixels)
 except AssertionError as error:

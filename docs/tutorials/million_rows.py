@@ -2,17 +2,17 @@
 A million rows
 ==============
 
-A million samples in three views of 32 features, on one machine. Two ways: `MultiViewClustering`, which clusters some
-thousands of landmarks and places all others by them, and `ESTMC` with the anchor transform (AGFT), whose cost is linear
-in the number of samples. The outputs are from two processors of a server that was busy with other work: take the
-seconds as upper bounds.
+This tutorial clusters a million samples in three views of 32 features on one machine, with `MultiViewClustering`, which
+clusters some thousands of landmarks and assigns all other samples to them, and with `ESTMC` and the anchor transform
+(AGFT), whose cost is linear in the number of samples. The outputs are from two processors of a server that was busy
+with other work: take the seconds as upper bounds.
 """
 
 # %%
 # ## Data
 #
-# Synthetic, ten groups, in single precision: 384 MB. Of your own data, `load_views` leaves large files on disk, and
-# `numpy.memmap` arrays work as well.
+# The data are synthetic, with ten groups, in single precision: 384 MB. With your own data, `load_views` leaves large
+# files on disk, and `numpy.memmap` arrays work as well.
 import os
 import time
 
@@ -28,18 +28,18 @@ for view in views:
 print([view.shape for view in views], f"{sum(view.nbytes for view in views) / 1e6:.0f} MB")
 
 # %%
-# ## The front door
+# ## MultiViewClustering
 #
-# `effort` sets how many landmarks there are: 2 000, 5 000, 10 000 or 20 000 ("low", "medium", "high", "full"). Set it
-# where results must not depend on the speed of the machine; otherwise `time_budget` decides.
+# `effort` sets the number of landmarks: 2 000, 5 000, 10 000 or 20 000 ("low", "medium", "high", "full"). Set it
+# if results must not depend on the speed of the machine; otherwise `time_budget` decides.
 start = time.perf_counter()
 model = tm.MultiViewClustering(10, effort="low", random_state=0).fit(views)
 print(f"{time.perf_counter() - start:.0f} s on {os.cpu_count()} processors, {len(model.landmarks_)} landmarks")
 print(f"accuracy {tm.metrics.clustering_accuracy(y, model.labels_):.1%} (uses the labels of the synthetic data)")
 
 # %%
-# Every sample has its label, its shares of all clusters, and its confidence. Labels of low confidence are the ones to
-# look at.
+# Every sample has a label, shares of all clusters, and a confidence. Check the labels with a low confidence
+# first.
 for low, high in ((0, 0.5), (0.5, 0.9), (0.9, 1.01)):
     chosen = (model.confidence_ >= low) & (model.confidence_ < high)
     right = f"accuracy {tm.metrics.clustering_accuracy(y[chosen], model.labels_[chosen]):.1%}" if chosen.any() else ""
@@ -55,7 +55,7 @@ print(f"{time.perf_counter() - start:.0f} s, {method.n_iter_} iterations")
 print(f"accuracy {tm.metrics.clustering_accuracy(y, method.labels_):.1%}")
 
 # %%
-# ## More than that
+# ## Even larger data
 #
-# What does not fit in memory stays on disk, and what does not fit on one machine runs on a Dask cluster: [large
-# data](../guide/large_data.md) says which method can do what.
+# Data that do not fit in memory stay on disk, and data that do not fit on one machine are clustered by Dask: see [large
+# data](../guide/large_data.md) for which methods support this.

@@ -2,17 +2,17 @@
 Single cells: transcripts and surface proteins
 ==============================================
 
-CITE-seq counts the transcripts and the surface proteins of the same cells. Neither tells all cell types apart: proteins
-separate the lineages, transcripts what happens within them. `tl.cluster` takes the raw counts of both, as they are in a
-MuData object, and writes its results where scanpy looks for them. The data are 500 blood cells with 8 306 genes and 48
-proteins; any `.h5mu` file with several modalities takes their place.
+CITE-seq counts the transcripts and the surface proteins of the same cells. Neither separates all cell types: proteins
+separate the lineages, and transcripts the states within them. `tl.cluster` takes the raw counts of both from a MuData
+object, and writes its results where scanpy looks for them. The data are 500 blood cells with 8 306 genes and 48
+proteins; you can use any `.h5mu` file with several modalities instead.
 """
 
 # %%
 # ## From counts to clusters
 #
-# There is nothing to normalise first, and no number of principal components to choose. The scalings that are compared
-# include the usual ones of both assays: logarithms of relative counts, and centred log-ratios.
+# You need not normalise the counts first, nor choose a number of principal components. The scalings that are compared
+# include the usual ones for both assays: logarithms of relative counts, and centred log-ratios.
 import os
 from pathlib import Path
 
@@ -29,15 +29,15 @@ print(cells.obs[["tensormvc", "tensormvc_confidence"]].head())
 # %%
 # ## What was chosen, and why
 #
-# The report says how much each assay counts, how it was scaled, and how far to trust the clusters. It is stored with
-# the data.
+# The report says how each assay was weighted and scaled, and how far to trust the clusters. It is stored with the
+# data.
 print(cells.uns["tensormvc"]["report"])
 
 # %%
 # ## scanpy on the fused graph
 #
-# The graph of both assays together is stored as `scanpy.pp.neighbors` stores its own. UMAP, Leiden and PAGA run on it
-# when they are given its name.
+# The graph of both assays together is stored in the same way as that of `scanpy.pp.neighbors`. To run UMAP, Leiden or
+# PAGA on it, pass its name.
 sc.tl.umap(cells, neighbors_key="tensormvc")
 sc.tl.leiden(cells, neighbors_key="tensormvc", flavor="igraph", n_iterations=2, directed=False)
 print(cells.obs.groupby("tensormvc", observed=True)["leiden"].agg(lambda labels: labels.value_counts().index[0]))
@@ -74,7 +74,7 @@ figure.colorbar(image, label="standard score")
 # %%
 # ## What sets a cluster apart
 #
-# The model itself names the transcripts and proteins that set each cluster apart. `fit` accepts the same object.
+# The model lists the transcripts and proteins that set each cluster apart. `fit` accepts the same object.
 model = tm.MultiViewClustering(10, random_state=0).fit(cells)
 effects = model.explain().to_frame()  # leading features first; effect is the area under the ROC curve
 higher = effects[effects["effect"] > 0.5].groupby("cluster").head(3)
@@ -84,8 +84,8 @@ print(higher[["cluster", "view", "feature", "effect", "low", "high"]].round(2).t
 # ## Cells that lack an assay
 #
 # Suppose that a tenth of the cells have no protein measurement. They stay in the data and are compared by their
-# transcripts; `sample_view_weights_` shows which assay counted for which cell. With less to go by the clusters are less
-# clear, and `fit` says so.
+# transcripts; `sample_view_weights_` shows the weight of each assay for each cell. With less information the clusters
+# are less clear, and `fit` gives a warning.
 without = cells["adt"].obs_names[::10]
 few = mudata.MuData({"rna": cells["rna"], "adt": cells["adt"][~cells["adt"].obs_names.isin(without)].copy()})
 partial = tm.MultiViewClustering(10, random_state=0).fit(few)
@@ -95,5 +95,5 @@ print(f"{len(without)} cells without proteins; ARI with the clusters above {tm.m
 # %%
 # ## On the command line
 #
-# The same without Python: `tensormvc cluster cells.h5mu -k 10 -o labelled.h5mu --save model.tmvc --report page` writes
-# a copy of the file with the clusters in `obs`, a model that labels new cells, and a page to read.
+# You can do the same without Python: `tensormvc cluster cells.h5mu -k 10 -o labelled.h5mu --save model.tmvc --report
+# page` writes a copy of the file with the clusters in `obs`, a model that labels new cells, and an HTML report.

@@ -1,6 +1,6 @@
-"""Explain a clustering: the features that set each cluster apart, the views behind it, and why a sample is in it.
+"""Explain a clustering: the features that set each cluster apart, the views that support it, and single samples.
 
-`explain_clusters` needs the views and the labels alone, so it explains the clusters of any method.
+`explain_clusters` needs only the views and the labels, so it explains the clusters of any method.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -249,7 +249,7 @@ class SampleExplanation:
     membership : dict of int to float
         Share of each cluster; the shares add up to 1.
     view_weights : dict of str to float
-        How much each view counts for the sample; 0 for a view that it does not have.
+        Weight of each view for the sample; 0 for a view that it lacks.
     votes : dict of str to dict of int to float
         For each view that the sample has, the shares of the clusters among its nearest landmarks.
     neighbours : tuple of (landmark, cluster, distance)
@@ -329,28 +329,28 @@ def explain_clusters(
 ) -> Explanation:
     r"""Find the features that set each cluster apart from all other samples.
 
-    The effect size of a feature is the area under the ROC curve (AUC) of the cluster against all other samples, among
-    those that have a value, with a 95 % confidence interval. It depends on the ranks of the values alone, so neither
-    the scale of a feature nor outliers matter. The features of a cluster are ordered by the end of the interval that is
-    nearer to 0.5, so that a chance effect over few values does not lead; where that is equal, by the standardised
-    difference.
+    The effect size of a feature is the area under the ROC curve (AUC) for separating the cluster from all other
+    samples, among those that have a value, with a 95 % confidence interval. It depends only on the ranks of the values,
+    so neither the scale of a feature nor outliers matter. The features of a cluster are sorted by the end of the
+    interval that is closer to 0.5, so that a chance effect over few values does not come first; ties are broken by the
+    standardised difference.
 
     Parameters
     ----------
     views : sequence of arrays or sparse matrices of shape (n_samples, n_features_v)
         The values to compare, NaN where there is none.
     labels : array of int of shape (n_samples,)
-        Cluster of each sample. Samples with label -1 belong to no cluster, and to the others of each.
+        Cluster of each sample. Samples with label -1 belong to no cluster; every cluster is compared with them, too.
     missing : array of bool of shape (n_samples, n_views), optional
-        Rows that are to be left out of a view, whatever their values.
+        Rows to leave out of a view, whatever their values.
     confidence : array of shape (n_samples,), optional
-        Confidence of each sample, to name the typical and the borderline samples of each cluster.
+        Confidence of each sample, from which typical and borderline samples of each cluster are chosen.
     view_support : array of shape (n_samples, n_views), optional
         How much each view supports the cluster of each sample; its mean over the samples of a cluster is the support of
         the view. By default, the support comes from the ten leading features of the view: the mean of
         ``2·|AUC - 0.5|`` at the end of the interval that is nearer to 0.5 (0 if the interval contains 0.5).
     relative : sequence of bool, optional
-        Views whose values are divided by the total of the sample in that view first, and multiplied by the mean total.
+        Views whose values are first divided by the total of the sample in that view, and multiplied by the mean total.
         Use it for counts whose totals carry no information, such as the sequencing depth of a cell or the length of a
         text.
     feature_names : sequence or mapping of sequences of str, optional
@@ -372,18 +372,18 @@ def explain_clusters(
         SE(θ)² = (θ(1 − θ) + (n_max − 1)·max(Q₁, Q₂) + (n_min − 1)·min(Q₁, Q₂)) / (n_min·n_max),
         Q₁ = θ/(2 − θ) − θ²,  Q₂ = 2θ²/(1 + θ) − θ²,
 
-    where the cluster and the other samples with a value number n_min and n_max in either order.
-    Unlike AUC ± 1.96·SE(AUC), it stays between 0 and 1 and has a width where the cluster is separated completely. In
-    simulations, 93 % or more of the intervals contain the true area if the values are normal or exponential. They are
-    wider than necessary for features with many equal values, and too narrow (80 to 90 %) for features that vary several
-    times as much in a small cluster as elsewhere. The clusters were found in the same data, so the intervals describe
-    them; they do not test whether there are clusters.
+    where n_min and n_max are the numbers of samples with a value in the cluster and outside it, in either order.
+    Unlike AUC ± 1.96·SE(AUC), the interval stays between 0 and 1, and has a positive width for a cluster that is
+    separated completely. In simulations, 93 % or more of the intervals contain the true area if the values are normal
+    or exponential. They are wider than necessary for features with many equal values, and too narrow (80 to 90 %) for
+    features that vary several times as much in a small cluster as elsewhere. Because the clusters were found in the
+    same data, the intervals describe them; they do not test whether there are clusters.
 
     The log ratio of a view of counts (non-negative integers) is log2((n₁·a + 1) / (n₁·b + 1)), with the mean a over the
-    cluster and b over the other samples: observed against expected counts, each plus one. It is finite, and never has
-    the wrong sign.
+    cluster and b over the other samples: observed against expected counts, each plus one. It is finite, and always has
+    the right sign.
 
-    Time is O(n·d·log n) for d features in all, memory O(k·d) beside copies of the views in another order.
+    Time is O(n·d·log n) for d features in all, memory O(k·d) in addition to copies of the views in another order.
 
     References
     ----------

@@ -1,8 +1,8 @@
 """Fitted models in one file: a zip archive of `.npy` arrays and one JSON manifest, without pickle.
 
-A file is data, never code. Its objects are made by the constructors of an explicit list of classes of this package, its
-arrays by ``numpy.load(..., allow_pickle=False)``, and every size is compared with the sizes of the others, of the file
-and of the memory before anything is allocated. `docs/model_files.md` describes the format.
+A file is data, never code. Its objects are created by the constructors of an explicit list of classes of this package,
+its arrays by ``numpy.load(..., allow_pickle=False)``, and every size is checked against the other sizes, the file and
+the memory before anything is allocated. `docs/model_files.md` describes the format.
 """
 
 import hashlib
@@ -76,18 +76,18 @@ _PATHS |= {name: f"tensormvc.penalties:{name}" for name in penalties.__all__ if 
 
 
 def save(model: Any, path: StrPath) -> None:
-    """Save an estimator to a file, from which `load` restores it with all that it learned.
+    """Save an estimator to a file, from which `load` restores it with everything that it learned.
 
-    The file contains no pickle, only JSON and NumPy arrays. It appears complete or not at all, and replaces an existing
-    one. It holds the fitted attributes, which may include samples: a model of `MultiViewClustering` contains the
-    values of its landmarks.
+    The file contains no pickle, only JSON and NumPy arrays. It is written completely or not at all, and replaces an
+    existing one. It contains the fitted attributes, which may include samples: a `MultiViewClustering` model contains
+    the values of its landmarks.
 
     Parameters
     ----------
     model : estimator
         An estimator of this package, fitted or not. PyTorch tensors and Dask arrays among its attributes are saved as
-        NumPy arrays. Functions (`callback`, `progress`) and objects that are not from this package, such as a basis of
-        your own, cannot be saved.
+        NumPy arrays. Functions (`callback`, `progress`) and objects of classes outside this package, such as your own
+        basis, cannot be saved.
     path : str or path-like
         The file to write, by convention with the suffix ``.tmvc``.
 
@@ -129,7 +129,7 @@ def save(model: Any, path: StrPath) -> None:
 def load(path: StrPath) -> Any:
     """Load an estimator from a file that `save` wrote.
 
-    Files from other people are safe to load: nothing in them is executed, and a small file cannot take much memory.
+    Files from other people are safe to load: nothing in them is executed, and a small file cannot use much memory.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def load(path: StrPath) -> Any:
     Returns
     -------
     estimator
-        Parameters and fitted attributes are those of the saved one, to the last bit; arrays are NumPy arrays.
+        Parameters and fitted attributes equal those of the saved estimator, to the last bit; arrays are NumPy arrays.
 
     Raises
     ------

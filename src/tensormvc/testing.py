@@ -1,4 +1,4 @@
-"""Checks for tests of your own: of a clusterer, a basis or a penalty."""
+"""Checks for your own tests: of a clusterer, a basis or a penalty."""
 
 from typing import Any
 
@@ -31,24 +31,24 @@ def assert_order_independent(
     random_state: Any = 0,
     sample_graph: Any = None,
 ) -> None:
-    """Check that a clusterer groups the samples alike, whatever the order of the rows.
+    """Check that a clusterer gives the same partition, whatever the order of the rows.
 
-    For the tests of a project that clusters: a fixed seed does not protect it against another order of the same table.
-    The clusterer is run on the samples as they are, once more to see that it is repeatable, and on permutations of
-    them, always with the same seed. `audit_order` measures how strong a dependence is.
+    Use it in the tests of a project that clusters data: a fixed seed does not protect against another order of the same
+    table. The clusterer is run on the samples as they are, once more to check that it is repeatable, and on
+    permutations of them, always with the same seed. To measure how strong a dependence is, use `audit_order`.
 
     Parameters
     ----------
     estimator : object with ``fit_predict``, or function
-        Any clusterer, of this package or another. A function takes the views and returns labels; it is called with
+        Any clusterer, from this package or another. A function takes the views and returns labels; it is called with
         ``random_state=`` if it has a parameter of that name. Only copies of an estimator are fitted.
     views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
-        The data. For an estimator of another package, several views are concatenated into one matrix.
+        The data. For an estimator from another package, several views are concatenated into one matrix.
     n_permutations : int, default=3
         Number of permutations to try, at least 1. More of them find rarer differences.
     min_ari : float, default=1
-        Lowest adjusted Rand index with the clusters of the first order that is accepted. 1 means equal partitions;
-        numbers of clusters may differ.
+        Lowest accepted adjusted Rand index with the clusters of the first order. 1 requires equal partitions; clusters
+        may be numbered differently.
     random_state : int, RandomState instance or None, default=0
         Seed of the permutations, and of an estimator that has ``random_state=None``.
     sample_graph : array or sparse matrix of shape (n_samples, n_samples), optional
@@ -57,11 +57,11 @@ def assert_order_independent(
     Raises
     ------
     AssertionError
-        If the clusters differ; the message says by how much, and whether the order is to blame.
+        If the clusters differ; the message says by how much, and whether the order is the cause.
 
     See Also
     --------
-    tensormvc.audit_order : How much a clusterer depends on the order, beside its seed.
+    tensormvc.audit_order : How much a clusterer depends on the order, as opposed to its seed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Clustering of AnnData and MuData objects in place, in the manner of scanpy's ``tl``."""
+"""Clustering of AnnData and MuData objects in place, following the conventions of scanpy's ``tl``."""
 
 from collections.abc import Mapping, Sequence
 from numbers import Number
@@ -31,9 +31,10 @@ def cluster(
     The views are the modalities of a MuData object, or several ``obsm`` and ``layers`` of an AnnData object. A cell
     that is absent from a modality is missing in that view.
 
-    The fused graph is stored as `scanpy.pp.neighbors` stores its own, so that scanpy's tools run on it, on AnnData and
-    MuData alike: ``sc.tl.umap(data, neighbors_key="tensormvc")``, and likewise ``sc.tl.leiden``, ``sc.tl.paga`` and
-    ``sc.tl.diffmap``. (Use scanpy's UMAP for MuData, too: muon's accepts only the graphs of `muon.pp.neighbors`.)
+    The fused graph is stored in the same way as that of `scanpy.pp.neighbors`, so that scanpy's tools run on it, for
+    AnnData and MuData alike: ``sc.tl.umap(data, neighbors_key="tensormvc")``, and likewise ``sc.tl.leiden``,
+    ``sc.tl.paga`` and ``sc.tl.diffmap``. (Use scanpy's UMAP for MuData, too: muon's accepts only the graphs of
+    `muon.pp.neighbors`.)
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def cluster(
         ``uns[key_added]``
             The keys of the two matrices ("connectivities_key", "distances_key"); the parameters of the clustering and
             those that scanpy looks for ("params"), where "n_neighbors" is the median number of neighbours in the graph;
-            and what was chosen, and why, as a text ("report").
+            and the report as text ("report").
 
     See Also
     --------

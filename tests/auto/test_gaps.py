@@ -39,7 +39,7 @@ def test_gaps_cost_little():
     assert acc(y, model.labels_) > 0.97
     report = str(model.report_)
     assert "15 samples lack it" in report
-    assert "30 single values were missing, and completed from the nearest neighbours" in report
+    assert "30 single values were missing and were imputed" in report
     assert model.report_.n_gaps == {"view 1": 30}
 
 
@@ -64,7 +64,7 @@ def test_missing_samples_in_every_form_are_the_same():
         assert tm.metrics.clustering_accuracy(models[0].labels_, model.labels_) == 1
         assert "10 samples lack it" in str(model.report_)
         assert model.report_.n_single == 10
-        assert "10 samples rest on one view" in str(model.report_)
+        assert "10 samples have only one view" in str(model.report_)
 
 
 def test_empty_samples_are_left_out():

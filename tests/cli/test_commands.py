@@ -205,7 +205,7 @@ def test_readme_as_it_is_typed(run, tmp_path):
         if line == "tensormvc demo":
             # What depends on the order depends on rounding, too.
             assert figures(ended.out) == {name: pytest.approx(values, abs=3) for name, values in DEMO.items()}
-            assert "What you get for data of your own" in ended.out
+            assert "For your own data, use MultiViewClustering" in ended.out
     written = ["again.csv", "labels.csv", "model.tmvc", "page", "tensormvc-demo"]
     assert sorted(os.listdir(tmp_path)) == written
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "labels.csv").read_bytes()

@@ -139,14 +139,14 @@ def test_the_front_door_shows_what_it_found(auto_run, auto_page):
     assert [row[4] for row in shown["The views"]] == [str(lacking[name]) for name in auto_run.views]
     assert sorted(lacking.values()) == [6, 11, 21, 21]
     assert report.n_single == 15
-    assert "15 samples rest on one view" in whole
+    assert "15 samples have only one view" in whole
     assert "1 samples have no value in any view" in whole
     means = [f"{model.confidence_[model.labels_ == cluster].mean():.2f}" for cluster in range(model.n_clusters_)]
     assert [row[4] for row in shown["The clusters"]] == means
     assert [row[1] for row in shown["The ways of scaling the views"]] == [
         f"{look.agreement:.2f}" for look in report.looks
     ]
-    assert f"The same fit has clusterings of 1 to {model.tree_.most} clusters" in whole
+    assert f"The same fit contains nested clusterings of 1 to {model.tree_.most} clusters" in whole
     captions = [text(caption) for caption in auto_page.iter("figcaption")]
     assert sum(caption.startswith("Cluster ") for caption in captions) == min(12, model.n_clusters_)
     assert any(report.cluster_number.statement in caption for caption in captions)

@@ -2,16 +2,16 @@
 Documents: titles, bodies and links
 ===================================
 
-A document has a title, a body, and links or readers. Titles are short and to the point, bodies are long and drift,
-links say who reads what. All three are counts. This tutorial makes 400 documents on five topics, so that it needs no
-download; with documents of your own, the three matrices come from `CountVectorizer` in the same way.
+A document has a title, a body, and links or readers. Titles are short and to the point, bodies are long and digress,
+links tell who reads what. All three are counts. This tutorial generates 400 documents on five topics, so that it needs
+no download; for your own documents, compute the three matrices with `CountVectorizer` in the same way.
 """
 
 # %%
 # Three matrices of counts
 # ------------------------
 #
-# Every topic has words of its own, and all share common words. Bodies draw one word in four from the topic, titles
+# Every topic has its own words, and all topics share common words. Bodies draw one word in four from the topic, titles
 # every other one; a third of the documents have no title.
 import matplotlib.pyplot as plt
 import numpy as np
@@ -58,7 +58,7 @@ readers = rng.poisson(0.08 + 0.6 * (np.arange(100) // 20 == y[:, None]))  # 20 r
 print(bodies[0])
 
 # %%
-# Raw counts go in as they are: sparse matrices of words, an array of readers. Logarithms, tf-idf and latent components
+# Pass the raw counts: sparse matrices of words, and an array of readers. Logarithms, tf-idf and latent components
 # are among the scalings that are compared.
 by_body, by_title = CountVectorizer(), CountVectorizer()
 views = {"body": by_body.fit_transform(bodies), "title": by_title.fit_transform(titles), "readers": readers}
@@ -68,8 +68,8 @@ print({name: view.shape for name, view in views.items()})
 # How many topics?
 # ----------------
 #
-# Without `n_clusters` the number is estimated. Documents without a title have an empty row there, which counts as
-# missing; the report says so.
+# Without `n_clusters` the number is estimated. Documents without a title have an empty row in that view, which counts
+# as missing; the report says so.
 model = tm.MultiViewClustering(random_state=0).fit(views)
 print(model.report_)
 print(f"accuracy {tm.metrics.clustering_accuracy(y, model.labels_):.1%} (uses the topics)")
@@ -78,7 +78,7 @@ print(f"accuracy {tm.metrics.clustering_accuracy(y, model.labels_):.1%} (uses th
 # What is a cluster about?
 # ------------------------
 #
-# The features that set a cluster apart are words. Names of features make them readable.
+# The features that set a cluster apart are words. Pass the names of the features to see them.
 names = {"body": by_body.get_feature_names_out(), "title": by_title.get_feature_names_out()}
 explanation = model.explain(names)
 effects = explanation.to_frame()
@@ -87,7 +87,7 @@ for cluster, rows in words.groupby("cluster"):
     print(cluster, ", ".join(rows["feature"].drop_duplicates().head(5)))
 
 # %%
-# The same as a figure, with confidence intervals, for the largest cluster.
+# The next figure shows the same for the largest cluster, with confidence intervals.
 tm.plotting.plot_cluster_features(explanation, 0)
 plt.show()
 
@@ -95,6 +95,6 @@ plt.show()
 # A new document
 # --------------
 #
-# It has a body and nothing else yet.
+# It has only a body so far.
 new = by_body.transform(["the judge said the court will hear the appeal and the lawyer made a new contract"])
 print(model.predict({"body": new}), model.predict_proba({"body": new}).round(2))

@@ -3,16 +3,16 @@ Images described in several ways
 ================================
 
 An image can be described by its pixels, its edges, its frequencies, or by embeddings of several networks. Each
-description sees something that the others miss. Here are four descriptions of 1797 handwritten digits, which come with
-scikit-learn; with images of your own, put one array per description into the list.
+description sees something that the others miss. This tutorial uses four descriptions of 1797 handwritten digits, which
+come with scikit-learn; for your own images, pass one array per description.
 """
 
 # %%
 # Fit
 # ---
 #
-# Names make the report and the explanations readable. `random_state` makes the result repeatable; there is nothing else
-# to set.
+# Names make the report and the explanations readable. `random_state` makes the result repeatable; you need not set
+# anything else.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -28,7 +28,7 @@ print(model.report_)
 # How good is it?
 # ---------------
 #
-# For these images we know the digits. Their labels were not used above; they only measure the result here, beside
+# For these images we know the digits. They were not used above; here they only measure the result, compared with
 # k-means on all features and on the pixels alone.
 from sklearn.cluster import KMeans
 
@@ -45,7 +45,7 @@ for name, labels in results.items():
 # A map of the images
 # -------------------
 #
-# Neighbours in all descriptions together are close. Paler dots are those that the model is less sure of.
+# Images that are neighbours in all descriptions together are close. The model is less sure of paler dots.
 tm.plotting.plot_map(model)
 plt.show()
 
@@ -53,8 +53,8 @@ plt.show()
 # The clearest and the least clear images
 # ---------------------------------------
 #
-# A row per cluster: the five images with the highest confidence, then the five with the lowest. The ones to look at by
-# eye are on the right.
+# Each row shows a cluster: the five images with the highest confidence, then the five with the lowest. Inspect those on
+# the right.
 images = load_digits().images
 figure, axes = plt.subplots(10, 10, figsize=(6.4, 6.8), layout="constrained")
 for cluster, row in enumerate(axes):
@@ -79,5 +79,5 @@ print(f"accuracy of the fitted half {tm.metrics.clustering_accuracy(y[:900], hal
 print(f"accuracy of the later half  {tm.metrics.clustering_accuracy(y[900:], later):.1%}")
 
 # %%
-# Next: :doc:`patients` has missing descriptions in the fit itself, and :doc:`/after_the_fit` all that a fitted model
-# offers.
+# Next: see :doc:`patients` for descriptions that are missing in the fit itself, and :doc:`/after_the_fit` for
+# everything that a fitted model offers.

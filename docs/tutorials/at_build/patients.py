@@ -2,17 +2,17 @@
 Patients with missing assays
 ============================
 
-Three assays of 240 patients: expression in blood, a panel of proteins, and a questionnaire with categories. No patient
-is without any; half have all three. Dropping the others would halve the study, and filling in means would invent
-measurements. The tables go in as they are. The patients are synthetic, with four subtypes of a disease.
+Three assays were made of 240 patients: expression in blood, a panel of proteins, and a questionnaire with categories.
+Every patient has at least one; half have all three. Dropping the others would halve the study, and filling in means
+would invent measurements. The tables are used as they are. The patients are synthetic, with four subtypes of a disease.
 """
 
 # %%
 # Three tables of different patients
 # ----------------------------------
 #
-# Every subtype has a profile of its own in 20 genes and in 10 proteins; the questionnaire knows a little of it. Each
-# table has the patients that were measured, in its own order.
+# Every subtype has its own profile in 20 genes and in 10 proteins; the questionnaire reflects it only weakly. Each
+# table contains the patients that were measured, in its own order.
 import numpy as np
 import pandas as pd
 
@@ -56,8 +56,8 @@ print(model.report_)
 # Results by patient
 # ------------------
 #
-# `sample_ids_` has the patients, in the order of the labels. `sample_view_weights_` shows which assay counted: 0 where
-# it is missing.
+# `sample_ids_` lists the patients in the order of the labels. `sample_view_weights_` shows the weight of each assay: 0
+# if it is missing.
 result = pd.DataFrame(model.sample_view_weights_.round(2), index=model.sample_ids_, columns=model.view_names_)
 result.insert(0, "confidence", model.confidence_.round(2))
 result.insert(0, "cluster", model.labels_)
@@ -67,7 +67,7 @@ print(result.head(8))
 # Who is uncertain?
 # -----------------
 #
-# Patients with fewer assays, as one should expect. Subtypes are used only to measure this.
+# Patients with fewer assays, as expected. The subtypes are used only to measure this.
 truth = subtype.loc[model.sample_ids_].to_numpy()
 assays = (model.sample_view_weights_ > 0).sum(axis=1)
 for count in (1, 2, 3):
@@ -77,10 +77,10 @@ for count in (1, 2, 3):
     print(f"{count} assays: {chosen.sum():>3} patients, mean confidence {sure:.2f}, accuracy {right:.0%}")
 
 # %%
-# Beside the usual way out
-# ------------------------
+# Compared with mean imputation
+# -----------------------------
 #
-# Means in place of what is missing, then the same clustering.
+# For comparison, the same clustering after missing values were replaced by means.
 numbers = {**tables, "survey": survey[["age", "pain"]]}
 filled = {name: table.reindex(model.sample_ids_).fillna(table.mean()) for name, table in numbers.items()}
 imputed = tm.MultiViewClustering(4, random_state=0).fit(filled)
@@ -91,14 +91,14 @@ print(f"means filled in:        {tm.metrics.clustering_accuracy(truth, imputed.l
 # What makes the subtypes?
 # ------------------------
 #
-# Genes and proteins that set each cluster apart, over the patients in whom they were measured.
+# The genes and proteins that set each cluster apart, computed over the patients in whom they were measured.
 print(model.explain().to_frame().groupby("cluster").head(3)[["cluster", "view", "feature", "effect", "n"]])
 
 # %%
 # A new patient
 # -------------
 #
-# Only blood was taken. The label comes with its shares, and ``min_confidence`` refuses the unclear ones.
+# Only blood was taken. The label comes with shares, and ``min_confidence`` rejects unclear ones.
 patient = expression.iloc[[0]]
 print(model.predict({"expression": patient}), model.predict_proba({"expression": patient}).round(2))
 print(model.predict({"expression": patient}, min_confidence=0.95))

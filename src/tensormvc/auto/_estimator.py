@@ -51,32 +51,32 @@ _WEAK_VOTES = 0.25
 class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore[misc]
     """Cluster samples described by several views, without labels and without parameters to tune.
 
-    No single pipeline is best on all data, and without labels nobody can tell which one is. This estimator therefore
-    runs several and combines them:
+    No single pipeline is best on all data, and without labels there is no way to tell which one is. This estimator
+    therefore runs several and combines them:
 
-    1. It looks at the views in several ways: scaled as the other views confirm it, whitened, and as suits counts. In
-       each of them, a view counts as much as its nearest neighbours agree with those of the other views.
-    2. For each way it fuses the views into k-nearest-neighbour graphs, in three ways, and clusters the low frequencies
-       of each graph.
-    3. It combines these clusterings into one by consensus clustering. A way of looking counts the more, the better its
-       clusterings agree; a clustering the more, the better it fits the graphs of the views.
+    1. The views are scaled in several ways: as agrees best with the other views, whitened, and as suits counts. Each
+       time, a view is weighted by how well its nearest neighbours agree with those of the other views.
+    2. The views in each scaling are fused into three k-nearest-neighbour graphs, and the low frequencies of each graph
+       are clustered.
+    3. Consensus clustering combines all clusterings into one. A clustering gets more weight the better it fits the
+       graphs of the views and the better it agrees with the other clusterings.
 
-    Samples may be missing in views (rows of NaN, rows of zeros, absent from a table), and single values may be NaN: a
-    sample is compared with others in the views that both have. ``report_`` tells what was chosen, and why. Permuting
-    the samples or the views permutes the results and changes nothing else.
+    Samples may be missing in views (rows of NaN, rows of zeros, absent from a table), and single values may be NaN: two
+    samples are compared in the views that both have. ``report_`` says what was chosen, and why. Permuting the samples
+    or the views permutes the results and changes nothing else.
 
     Use it when there are no labels to choose a method or its parameters by. Use one of the methods, such as `ESTMC`, to
     compare with published results.
 
     With n samples, d features in all, m views, k clusters and L = min(n, 10 000) landmarks, the neighbour searches take
-    O(n·L·d) time and the clusterings O(L·k²). Memory is O(n·(k + m) + L·d), beside the views. Samples beyond the
-    landmarks get the labels of their nearest landmarks.
+    O(n·L·d) time and the clusterings O(L·k²). Memory is O(n·(k + m) + L·d), in addition to the views. Samples beyond
+    the landmarks get the labels of their nearest landmarks.
 
-    Views on disk (`numpy.memmap`, and what `load_views` leaves in HDF5 and Parquet files) of more than 8 MB stay there:
-    they are read twice, in blocks of rows, and the results with several numbers per sample are in temporary files.
-    Dask arrays and dataframes are placed by the workers of their cluster: ``labels_``, ``confidence_`` and
-    ``outlier_score_`` are then Dask arrays there, ``membership_``, ``embedding_`` and ``sample_view_weights_`` are
-    computed when they are asked for, and there are no ``links_`` and ``ranks_``. Results are those in memory.
+    Views on disk (`numpy.memmap`, and HDF5 and Parquet files opened by `load_views`) of more than 8 MB stay there: they
+    are read twice, in blocks of rows, and results with several numbers per sample are stored in temporary files. Dask
+    arrays and dataframes are processed by the workers of their cluster: ``labels_``, ``confidence_`` and
+    ``outlier_score_`` are then Dask arrays, ``membership_``, ``embedding_`` and ``sample_view_weights_`` are computed
+    on demand, and ``links_`` and ``ranks_`` are not available. The results are the same as in memory.
 
     Parameters
     ----------
@@ -84,24 +84,24 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         Number of clusters. "auto" estimates it, between 2 and 130, with `estimate_n_clusters`; treat the result as a
         suggestion.
     normalisation : str, sequence or mapping, default="auto"
-        How to scale the views: "auto" to compare several ways; or "none", "unit", "centred", "z-score", "z-score-unit",
+        How to scale the views: "auto" to combine several ways; or "none", "unit", "centred", "z-score", "z-score-unit",
         "range", "root", "tf-idf", "lsi", "log-counts", "log-ratio", "whitened", "z-score-whitened" or "root-whitened";
         one for all views, a sequence with one per view, or a mapping from names of views.
     view_weights : "auto", sequence or mapping, default="auto"
-        How much each view counts: "auto", or numbers, one per view or a mapping from names of views, which replace the
-        weights that the views would get. The report shows both.
+        Weights of the views: "auto", or numbers, one per view or a mapping from names of views, which replace the
+        automatic weights. The report shows both.
     time_budget : float, default=300
-        Seconds that the fit may take: "auto" chooses the effort by it. Only if the time runs out nevertheless are parts
-        left out, with a warning.
+        Seconds that the fit may take, by which ``effort="auto"`` chooses the effort. If the time still runs out, parts
+        are left out, with a warning.
     effort : {"auto", "low", "medium", "high", "full"}, default="auto"
-        How many samples are clustered at most, the landmarks that all others are placed by: 2 000, 5 000, 10 000 or
-        20 000. "low" also makes do with fewer clusterings. "auto" takes the highest level up to "high" that the time
-        budget is enough for on this machine; set another one for results that do not depend on its speed.
+        Largest number of landmarks, the samples that are clustered and that all others are assigned to: 2 000, 5 000,
+        10 000 or 20 000. "low" also uses fewer clusterings. "auto" takes the highest level up to "high" that fits the
+        time budget on this machine; set another level for results that do not depend on its speed.
     device : str or torch.device, optional
         PyTorch device, such as "cuda", for the neighbour searches, principal components, the spectra of the graphs and
-        the placement of samples beyond the landmarks; by default that of the views if they are tensors. Dense views go
-        there as a whole; sparse views, and views on disk, stay where they are. Results are NumPy arrays, with the
-        labels of the host.
+        the placement of samples beyond the landmarks; by default that of the views if they are tensors. Dense views are
+        copied there as a whole; sparse views, and views on disk, stay where they are. Results are NumPy arrays, and
+        labels are the same as without a device.
     view_sizes : sequence of int, optional
         Number of columns of each view, if `fit` gets one array.
     random_state : int, RandomState instance or None, default=None
@@ -121,27 +121,27 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     n_clusters_ : int
         Number of clusters.
     membership_ : ndarray of shape (n_samples, n_clusters)
-        Share of the weight of all clusterings by which a sample belongs to each cluster; rows sum to 1.
+        Share of each cluster in each sample, from the weighted votes of all clusterings; rows sum to 1.
     confidence_ : ndarray of shape (n_samples,)
-        By how much the largest share of a sample exceeds the second largest: 1 if all clusterings agree, 0 for a tie.
+        Largest share of a sample minus its second largest: 1 if all clusterings agree, 0 for a tie.
     outlier_score_ : ndarray of shape (n_samples,)
         Distance to the last of the nearest landmarks relative to the same distance of these, averaged over the
         views; about 1 inside a cluster, larger for outliers, 0 for samples without any value.
     sample_view_weights_ : ndarray of shape (n_samples, n_views)
-        How much each view counts for each sample, 0 where it is missing; rows sum to 1.
+        Weight of each view for each sample, 0 where it is missing; rows sum to 1.
     embedding_ : ndarray of shape (n_samples, n_components)
-        Leading eigenvectors of the co-association matrix of the clusterings; for other samples than landmarks, the mean
+        Leading eigenvectors of the co-association matrix of the clusterings; for samples other than landmarks, the mean
         over their nearest landmarks.
     landmarks_ : ndarray of shape (n_landmarks,)
         Indices of the samples that were clustered.
     view_names_ : list of str
         Names of the views.
     sample_ids_ : ndarray or None
-        Index of the samples, where the input had one; the union for tables of different samples.
+        Index of the samples, if the input had one; the union for tables of different samples.
     report_ : AutoReport
         What was chosen, and why.
     fitted_ : FittedClustering
-        What `predict` uses: the landmarks, with their values.
+        The landmarks with their values, which `predict` uses.
     links_ : csr_array of shape (n_samples, n_landmarks)
         The nearest landmarks of each sample.
     ranks_ : ndarray of shape (n_samples,)
@@ -190,7 +190,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         Parameters
         ----------
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
-            The views; `view_sizes` tells several views in one array apart. Samples may be missing in views.
+            The views; `view_sizes` splits one array into several views. Samples may be missing in views.
         y : ignored
             Present for scikit-learn's convention.
         sample_graph : array or sparse matrix of shape (n_samples, n_samples), optional
@@ -286,7 +286,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
     def predict(self, views: Any, *, min_confidence: float = 0.0) -> NDArray[np.intp]:
         """Assign samples to clusters by their nearest landmarks, in the views that they have.
 
-        Samples of the fit get their label of the fit, exactly; every sample gets what it would get alone.
+        Training samples get exactly their label from `fit`, and the label of a sample does not depend on the others.
 
         Parameters
         ----------
@@ -303,7 +303,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         return self._each(views, partial(_labels, least=min_confidence))
 
     def predict_proba(self, views: Any) -> NDArray[np.float64]:
-        """Return by how much samples belong to each cluster, (n_samples, n_clusters); rows sum to 1.
+        """Return the share of each cluster in each sample, (n_samples, n_clusters); rows sum to 1.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         return self._each(views, _coordinates)
 
     def outlier_score(self, views: Any) -> NDArray[np.float64]:
-        """Return how much farther the nearest landmarks of samples are than is usual there, as ``outlier_score_``.
+        """Return how far samples are from their nearest landmarks, relative to these landmarks, as ``outlier_score_``.
 
         Parameters
         ----------
@@ -346,15 +346,15 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
     @property
     def tree_(self) -> ClusterTree:
-        """Coarser and finer clusterings, with the stability of every split; built when first asked for."""
+        """Coarser and finer clusterings, with the stability of every split; built on first access."""
         check_is_fitted(self)
         return self.fitted_.tree
 
     def labels_at(self, k: int) -> NDArray[np.intp]:
         """Return the clusters at another granularity of the same fit.
 
-        Levels are nested: coarser clusters are unions of the final ones, finer ones are parts of them. A level need not
-        be what a fit with that number of clusters would give.
+        Levels are nested: coarser clusters are unions of the final ones, finer ones are parts of them. A level may
+        differ from a fit with that number of clusters.
 
         Parameters
         ----------
@@ -405,7 +405,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
     @property
     def map_(self) -> NDArray[np.float64]:
-        """The samples on a map, (n_samples, 2), in which neighbours are close; drawn when first asked for."""
+        """The samples on a map, (n_samples, 2), in which neighbours are close; computed on first access."""
         self._refuse_cluster("map_")
         return place_on_map(self.fitted_.map, self.links_)
 
@@ -430,7 +430,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         Returns
         -------
         Explanation
-            On the landmarks; with `to_frame`, `plot`, and text when printed.
+            Computed on the landmarks; has `to_frame` and `plot`, and prints as text.
         """
         check_is_fitted(self)
         given = np.argsort(self.fitted_.view_order)
@@ -450,12 +450,12 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         )
 
     def explain_sample(self, i: int) -> SampleExplanation:
-        """Say why a sample is in its cluster: its views, its nearest landmarks, and the runner-up.
+        """Explain why a sample is in its cluster: its views, its nearest landmarks, and the runner-up.
 
         Parameters
         ----------
         i : int
-            Position of the sample in the data of the fit.
+            Position of the sample in the training data.
 
         Returns
         -------

@@ -261,10 +261,11 @@ def _dense(array: Any) -> NDArray[np.float64]:
 def impute_views(views: Any, *, view_sizes: Sequence[int] | None = None) -> Any:
     """Complete views from the nearest neighbours in the other views, for estimators that need complete data.
 
-    A sample that a view lacks (a row of NaN, or absent from a table) becomes the mean of the view over its ten nearest
-    neighbours in the views that both have. A single missing value becomes the mean of the neighbours' values, or that
-    of a matrix of low rank, where this finds known values better. Features are standardised for the search, and every
-    view counts alike. `MultiViewClustering` needs no completion: it compares samples in the views that they have.
+    A sample that is missing in a view (a row of NaN, or absent from a table) is replaced by the mean of the view over
+    its ten nearest neighbours in the views that both have. A single missing value is replaced by the mean of the
+    neighbours' values, or by low-rank matrix completion if this predicts known values better. Features are standardised
+    for the search, and all views have the same weight. `MultiViewClustering` does not need this: it compares samples in
+    the views that they have.
 
     Takes O(n² · d) time for n samples with d features in all, and O(n · d) memory.
 

@@ -1,4 +1,4 @@
-"""Ways to look at all views: which scalings belong together, and how much each view counts.
+"""Ways to scale all views (looks): which scalings belong together, and the weight of each view.
 
 Views describe the same samples: neighbours in one view that are neighbours in another one are hardly an accident.
 """
@@ -43,7 +43,7 @@ _COMMON = {
 
 @dataclass(frozen=True)
 class ChosenScaling:
-    """How one view is scaled in the way of looking that counts most, and why.
+    """The scaling of one view in the scheme with the most weight, and why it was chosen.
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ class Member:
     name : str
         The graph, and the number of frequencies.
     look : str
-        The way to look at the views.
+        The way the views are scaled.
     score : float
         Weighted mean over the views of `neighbour_information`, in nats.
     weight : float

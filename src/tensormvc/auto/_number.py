@@ -37,7 +37,7 @@ _LEVELS = 3
 
 @dataclass(frozen=True)
 class CandidateLevel:
-    """A number of clusters that is proposed, and how much speaks for it.
+    """A candidate number of clusters, and the evidence for it.
 
     Attributes
     ----------
@@ -69,8 +69,7 @@ class ClusterNumber:
     modularity : ndarray
         For each candidate, the mean modularity of the clusterings on their graphs.
     eigengaps : ndarray
-        For each candidate k, the gap between eigenvalues k and k + 1 of the graph of all views in the first way of
-        looking.
+        For each candidate k, the gap between eigenvalues k and k + 1 of the graph of all views in the first scaling.
     statement : str
         How certain the number is, as text.
     levels : list of CandidateLevel
@@ -93,13 +92,14 @@ class ClusterNumber:
 def estimate_n_clusters(
     views: Any, *, normalisation: Any = "auto", view_sizes: Sequence[int] | None = None
 ) -> ClusterNumber:
-    """Estimate the number of clusters on which different ways of looking at the views agree.
+    """Estimate the number of clusters, as the one for which differently scaled views lead to the same clusters.
 
-    In each way of looking (`MultiViewClustering`), the neighbours in all views together make a graph; the sum of the
-    graphs of the views is one more. Samples of a graph are compared by the random walks of four steps that start at
-    them, and Ward's method makes a tree from these distances, which has a clustering for every number. With the right
-    number, the clusterings of different graphs agree, and links run within clusters: the number with the largest
-    product of agreement (adjusted Rand index; graphs that agree with others count more) and modularity is chosen.
+    For each way to scale the views (see `MultiViewClustering`), a graph is built from the neighbours in all views
+    together; the sum of the graphs of the views is one more. In each graph, samples are compared by the random walks of
+    four steps that start at them, and Ward's method builds a tree from these distances, which contains a clustering for
+    every number of clusters. With the right number, the clusterings of different graphs agree, and most links run
+    within clusters. The estimate is the number with the largest product of agreement (adjusted Rand index; graphs that
+    agree with others count more) and modularity.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def estimate_n_clusters(
 
 
 def cluster_number(looks: list[Evidence]) -> ClusterNumber:
-    """Estimate the number of clusters of views that are looked at in several ways; see `estimate_n_clusters`."""
+    """Estimate the number of clusters from views in several scalings; see `estimate_n_clusters`."""
     n = min(looks[0].views.n_samples, _COMPARED_SAMPLES)
     most = min(_MOST_CLUSTERS, n // _LEAST_CLUSTER_SIZE)
     if most < 2:
@@ -153,7 +153,7 @@ def cluster_number(looks: list[Evidence]) -> ClusterNumber:
     levels = _levels(numbers, stability, scores)
     statement = _statement(chosen, numbers, stability, eigengaps)
     if others := ", ".join(f"{level.n_clusters} ({level.share:.0%})" for level in levels[1:]):
-        statement += f"; other levels: {others}, beside {levels[0].share:.0%}"
+        statement += f"; other levels: {others}, against {levels[0].share:.0%} for {chosen}"
     return ClusterNumber(chosen, numbers, stability, mean_within, eigengaps, statement, levels)
 
 
@@ -226,7 +226,7 @@ def _statement(chosen: int, numbers: NDArray[np.intp], stability: NDArray[np.flo
     best, gap = int(np.argmax(rivals)), int(numbers[np.argmax(eigengaps)])
     clear = agreement > 0.9 and agreement - rivals[best] > 0.02 and gap == chosen
     certainty = "clear" if clear else "likely" if agreement > 0.75 else "uncertain"
-    runner_up = f"the runner-up is {numbers[best]} with {rivals[best]:.2f}, " if rivals[best] > 0 else ""
+    runner_up = f"the best other agreement is {rivals[best]:.2f}, for {numbers[best]}, " if rivals[best] > 0 else ""
     return (
         f"{certainty}: clusterings from different graphs agree by {agreement:.2f} (adjusted Rand index); "
         f"{runner_up}and the largest eigengap follows eigenvalue {gap}"

@@ -1,4 +1,4 @@
-"""What the front door chose, and why, as data and as text."""
+"""The report of `MultiViewClustering`: what was chosen, and why, as data and as text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WITHOUT_GAPS = 1 / 4
 
 @dataclass(frozen=True)
 class LookSummary:
-    """One way to look at the views: its name, how well its clusterings agree, and its share in the consensus."""
+    """One way to scale the views: its name, how well its clusterings agree with all, and its share in the consensus."""
 
     name: str
     agreement: float
@@ -43,13 +43,13 @@ class AutoReport:
     Attributes
     ----------
     normalisations : list of ChosenScaling
-        The scaling of each view, in the order given, in the way of looking at the views that counts most.
+        The scaling of each view, in the order given, in the way of scaling with the most weight.
     view_weights : dict of str to float
-        Weights of the views there, with mean 1.
+        Weights of the views in that scaling, with mean 1.
     asked_weights : dict of str to float
         Weights that were set by `view_weights`.
     looks : list of LookSummary
-        The ways of looking that were combined, most weight first.
+        The ways of scaling that were combined, most weight first.
     agreement : float
         Mean adjusted Rand index between the clusterings, by weight: how clear the clusters are.
     halfway : float
@@ -70,15 +70,15 @@ class AutoReport:
     n_landmarks : int
         Number of samples that were clustered; the others got the labels of their nearest landmarks.
     n_gaps : dict of str to int
-        Number of single values that were missing in each view, and completed from the nearest neighbours.
+        Number of single missing values in each view, which were imputed.
     follows_presence : float
         Adjusted mutual information between the clusters and which views samples have: about 0 if the values decide.
     n_single : int
-        Number of samples that only one view describes.
+        Number of samples that have only one view.
     n_empty : int
         Number of samples without any value, which were left out.
     left_out : list of str
-        What the time budget was too short for.
+        Parts that were skipped because the time budget was too short.
     seconds : float
         Duration of the fit.
     """
@@ -157,7 +157,7 @@ class AutoReport:
         why = "set by n_clusters" if self.cluster_number is None else self.cluster_number.statement
         lines = ["Views", *(f"  {choice.view}: {self.about_view(choice)}" for choice in self.normalisations)]
         if self.n_single and len(self.normalisations) > 1:
-            lines.append(f"  {self.n_single:,} samples rest on one view")
+            lines.append(f"  {self.n_single:,} samples have only one view")
         lines += [f"Clusters: {self.n_clusters} ({why})", f"Certainty: {self.certainty}"]
         lines += [f"Note: {warning}" for warning in self.warnings]
         if self.n_landmarks < self.n_samples - self.n_empty:
@@ -171,7 +171,7 @@ class AutoReport:
         return "\n".join(lines)
 
     def about_view(self, choice: ChosenScaling) -> str:
-        """Return how much a view counts, how it is scaled, and what it lacks."""
+        """Return the weight of a view, its scaling, and what it lacks."""
         parts = [f"weight {self.view_weights[choice.view]:.2f}"]
         if choice.view in self.asked_weights:
             parts[0] += f" (set to {self.asked_weights[choice.view]:g} by view_weights)"
@@ -181,7 +181,7 @@ class AutoReport:
         if choice.n_missing:
             parts.append(f"{choice.n_missing:,} samples lack it")
         if gaps := self.n_gaps.get(choice.view):
-            parts.append(f"{gaps:,} single values were missing, and completed from the nearest neighbours")
+            parts.append(f"{gaps:,} single values were missing and were imputed")
         return "; ".join(parts)
 
 

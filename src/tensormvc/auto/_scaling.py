@@ -400,7 +400,7 @@ def usual_scaling(view: Any) -> str:
 
 
 def suggest_scaling(view: Any) -> tuple[str, str]:
-    """Return the scaling that is usual for the values of a view, as a value of `normalisation`, and its meaning.
+    """Return the usual scaling for the values of a view, as a value of `normalisation`, and its meaning.
 
     Parameters
     ----------

@@ -45,11 +45,11 @@ class ClusterTree:
         Nodes that merge, finest first. Leaves are numbered from 0, and merge j makes node ``most + j``, so that the
         first ``most − k`` merges give k clusters.
     stability : ndarray of shape (most − 1,)
-        For each merge, how real the split into its two nodes is: max(0, 1 − across/inside), averaged over several
-        graphs. Across is the weight of the links between the two nodes. Inside is that of the widest cut through one
-        node, parallel to the split, for the node in which it is less: samples are lined up by where a random walk that
-        starts at them is after ten lazy steps, and cut at any position. 1 if no link runs between the nodes, 0 if the
-        gap between them is no sparser than the nodes are, as in a cluster without parts.
+        For each merge, how distinct its two nodes are: max(0, 1 − across/inside), averaged over several graphs. Across
+        is the weight of the links between the two nodes. Inside is the weight of the widest cut through one node,
+        parallel to the split, in the node where it is smaller: samples are ordered by where a random walk that starts
+        at them is after ten lazy steps, and cut at any position. The stability is 1 if no link runs between the nodes,
+        and 0 if the gap between them is no sparser than the nodes, as in a cluster without parts.
     leaf_labels : ndarray of int of shape (most,)
         The final cluster of each leaf.
     leaves : ndarray of int of shape (n_landmarks,)

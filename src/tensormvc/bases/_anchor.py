@@ -34,17 +34,17 @@ class AGFT(DataBasis):
     """Anchor graph Fourier transform: the low frequencies of a graph from samples to anchors.
 
     With S (n × k_a) the sparse graph from samples to their k nearest anchors and Ŝ = D^{-1/2} S Δ^{-1/2} = U Σ Vᵀ, the
-    transform is Uᵀ. The basis has k_a columns instead of n; what a tensor has outside their span comes back as zero. U
-    is never formed: through U = Ŝ V Σ^{-1} a transform of p columns costs O(n k p + k_a² p) time and O(n k) memory. Use
-    it for more than a few thousand samples.
+    transform is Uᵀ. The basis has k_a columns instead of n; the part of a tensor outside their span is lost. U is never
+    formed: with U = Ŝ V Σ^{-1}, a transform of p columns takes O(n k p + k_a² p) time and O(n k) memory. Use it for
+    more than a few thousand samples.
 
     Parameters
     ----------
     n_anchors : "auto", "paper" or int, default="auto"
-        Number of anchors, a power of 2. "auto": the first that is at least min(256, n/4) and twice the number of
+        Number of anchors, a power of 2. "auto": the smallest that is at least min(256, n/4) and twice the number of
         clusters, if the samples allow. "paper": 2^min(c, 10) for c clusters, if the samples allow.
     n_neighbors : int, default=10
-        Anchors that each sample is linked to, at most one less than there are.
+        Number of anchors that each sample is linked to, less than `n_anchors`.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class AGFT(DataBasis):
     anchor_graph_ : csr_array of shape (n_samples, n_anchors)
         Weights from samples to anchors, in the order of the samples that `forward` takes.
     singular_values_ : ndarray of shape (K,)
-        Of the normalised anchor graph, descending: 1 is the lowest frequency.
+        Singular values of the normalised anchor graph, descending: 1 is the lowest frequency.
     slice_weights_ : ndarray of shape (K,)
         All 1: the slices are real.
     mode_length_ : int
@@ -82,14 +82,14 @@ class AGFT(DataBasis):
 
         Parameters
         ----------
-        views : list of arrays (n_samples, n_features_v), or what else `Views` are made of
+        views : list of arrays (n_samples, n_features_v), or any other input the estimators take
             The samples.
         n_clusters : int, optional
             Number of clusters; needed by ``n_anchors="paper"``.
         random_state : ignored
             Nothing here is random.
         sample_graph : None
-            A graph between samples has no use here; giving one is an error.
+            Not supported; passing a graph raises an error.
 
         Returns
         -------

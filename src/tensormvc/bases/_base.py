@@ -32,18 +32,19 @@ class Basis(BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of the transforms; any object with the same four members may be used in its place.
 
     A tensor is sample-first, ``(n, d, m)``: samples, features, views. `forward` turns it into a stack of
-    slices ``(K, p, q)``, `inverse` turns slices back into a tensor. Where the slices of a real tensor come
-    in conjugate pairs only one of each pair is returned, and its weight in ``slice_weights_`` is 2.
+    slices ``(K, p, q)``, `inverse` turns slices back into a tensor. If the slices of a real tensor come
+    in conjugate pairs, only one of each pair is returned, and its weight in ``slice_weights_`` is 2.
 
     Attributes
     ----------
     slice_weights_ : ndarray of shape (K,)
-        How many slices of the full spectrum each returned slice stands for.
+        Number of slices of the full spectrum that each returned slice represents.
     mode_length_ : int
         Length of the mode that is transformed, n₃ in the definition of the tensor rank.
     adapts_to_data : bool
-        Whether the transform comes from the values of the samples, so that their order means nothing to it. A basis
-        of your own that does says so with a class attribute; otherwise the methods hand it the order as given.
+        Whether the transform is computed from the values of the samples, and so does not depend on their order. Set
+        this class attribute in your own basis if that is the case; otherwise the methods pass it samples in the order
+        given.
     """
 
     adapts_to_data = False
@@ -54,7 +55,7 @@ class Basis(BaseEstimator, ABC):  # type: ignore[misc]
     def fit(
         self, views: Any, *, n_clusters: int | None = None, random_state: Any = None, sample_graph: Any = None
     ) -> Self:
-        """Learn what the transform needs to know of the data."""
+        """Fit the transform to the data."""
 
     @abstractmethod
     def forward(self, tensor: Array, *, out: Array | None = None) -> Array:

@@ -1,4 +1,4 @@
-"""Transforms that are fixed in advance: they do not look at the data, and the order of the samples is their order."""
+"""Fixed transforms, which do not depend on the data and transform the samples in the order given."""
 
 import math
 from typing import Any, Self
@@ -21,17 +21,17 @@ class FFT(FixedBasis, SampleModeBasis):
     real tensor only the ⌊n/2⌋ + 1 slices with k ≤ n/2 are kept; the others are their conjugates.
 
     The result depends on the order of the samples: the transform reads row j as the j-th point of a periodic signal, so
-    that a low frequency is what changes slowly from row to row. Rows sorted by class make a smooth signal and the same
-    rows shuffled make noise, so that shrinking the slices keeps the clusters of the first and loses those of the
-    second. Only shifting the rows in a circle, or reversing them, leaves the singular values of the slices as they are.
-    Use it to compare with published results; `GFT` and `AGFT` take their frequencies from the data instead.
+    that low frequencies change slowly from row to row. Rows sorted by class are a smooth signal, and the same rows
+    shuffled are noise; shrinking the slices therefore keeps the clusters in the first case and loses them in the
+    second. Only a cyclic shift or a reversal of the rows leaves the singular values of the slices unchanged. Use it to
+    compare with published results; `GFT` and `AGFT` compute their frequencies from the data instead.
 
     Time O(n log n · d · m) per transform.
 
     Attributes
     ----------
     slice_weights_ : ndarray of shape (n_samples // 2 + 1,)
-        2 for a slice that stands for its conjugate too, otherwise 1.
+        2 for a slice that also represents its conjugate, otherwise 1.
     mode_length_ : int
         Number of samples.
 
@@ -60,8 +60,8 @@ class ViewFFT(FixedBasis):
     """Discrete Fourier transform along the views.
 
     X̄_k = Σ_v e^{−2πi·vk/m} X_v, where X_v is the n × d slice of view v; of the m slices the ⌊m/2⌋ + 1 with k ≤ m/2 are
-    kept, the others are their conjugates. The low-rank structure is thus looked for in a few large matrices of samples
-    by features instead of many small ones of features by views.
+    kept, the others are their conjugates. Low-rank structure is thus sought in a few large matrices (samples ×
+    features) instead of many small ones (features × views).
 
     The result does not depend on the order of the samples, but on that of the views, and each slice has up to min(n, d)
     singular values. Time O(m log m · n · d) per transform. Use it to compare with methods that transform along the
@@ -70,7 +70,7 @@ class ViewFFT(FixedBasis):
     Attributes
     ----------
     slice_weights_ : ndarray of shape (n_views // 2 + 1,)
-        2 for a slice that stands for its conjugate too, otherwise 1.
+        2 for a slice that also represents its conjugate, otherwise 1.
     mode_length_ : int
         Number of views.
 
@@ -141,10 +141,10 @@ class DCT(FixedBasis, SampleModeBasis):
 class Haar(FixedBasis, SampleModeBasis):
     """Orthonormal Haar wavelet transform along the samples, for any number of them.
 
-    Each level replaces neighbouring slices a and b by (a + b)/√2 and (a − b)/√2; the sums, and the last slice of an odd
-    number unchanged, go on to the next level. The result holds the last sum, then the differences from the coarsest
-    level to the finest. It depends on the order of the samples, as `FFT` does, but a coefficient only sees a run of
-    neighbouring rows. Time O(n · d · m) per transform.
+    Each level replaces neighbouring slices a and b by (a + b)/√2 and (a − b)/√2; the sums, and the last slice if their
+    number is odd, are passed on to the next level. The result consists of the last sum and the differences from the
+    coarsest level to the finest. Like `FFT`, it depends on the order of the samples, but a coefficient depends only on
+    a run of neighbouring rows. Time O(n · d · m) per transform.
 
     Attributes
     ----------

@@ -29,14 +29,14 @@ class GFT(DataBasis):
     """Graph Fourier transform: the eigenvectors of the normalised Laplacian of a graph over the samples.
 
     Z̄ = Uᵀ Z with L = I − D^{−1/2} W D^{−1/2} = U Λ Uᵀ, where W holds the weights of the graph, D is diagonal with the
-    row sums of W, and the eigenvalues 0 ≤ λ_1 ≤ … ≤ λ_n ≤ 2 are the frequencies. xᵀLx is small where linked samples
-    have similar values, so that the low frequencies vary slowly along the links, whatever the order of the rows:
-    permuting the samples permutes the rows of U and leaves Z̄ as it is. Eigenvectors of repeated eigenvalues are
+    row sums of W, and the eigenvalues 0 ≤ λ_1 ≤ … ≤ λ_n ≤ 2 are the frequencies. xᵀLx is small if linked samples
+    have similar values, so the low frequencies vary slowly along the links, whatever the order of the rows:
+    permuting the samples permutes the rows of U and does not change Z̄. Eigenvectors of repeated eigenvalues are
     determined from the data (the components of the graph, or successive projections), not by the eigensolver.
 
     All n components take O(n³) time and O(n²) memory to compute, K components about O(n·K²) time and O(n·K) memory, and
-    a transform O(n · K · d · m) time. Use it up to some thousand samples; beyond, use `AGFT`, which needs no n × n
-    matrix.
+    a transform O(n · K · d · m) time. Use it for up to some thousand samples; for more, use `AGFT`, which needs no
+    n × n matrix.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class GFT(DataBasis):
         The graph: a name, or an object such as ``SimGraph(n_neighbors=5)`` whose `fit` sets ``graph_``. A matrix of
         weights is passed to `fit` instead.
     n_components : int, optional
-        Number K of the lowest frequencies to keep (a few more if the last one is repeated); `inverse` takes the others
-        as zero. By default all.
+        Number K of lowest frequencies to keep (a few more if the last one is repeated); `inverse` treats the others
+        as zero. All by default.
 
     Attributes
     ----------

@@ -132,7 +132,7 @@ def _lines(result: dict[str, Any]) -> Iterable[Any]:
     if result["auto"] is not None:
         yield f"Certainty: {result['certainty']}"
         if result["auto"]["n_single"] and len(result["views"]) > 1:
-            yield f"{result['auto']['n_single']:,} samples rest on one view"
+            yield f"{result['auto']['n_single']:,} samples have only one view"
     if result["metrics"] is not None:
         figures = ", ".join(f"{name} {value:.3f}" for name, value in result["metrics"].items())
         yield f"{figures} ({result['metrics_note']})"

@@ -84,7 +84,7 @@ class Description:
     class_counts : dict or None
         Number of samples of each label.
     class_sorted : bool or None
-        Whether the samples are sorted by label; a method that depends on the order then gains from the labels.
+        Whether the samples are sorted by label; a method that depends on the order then benefits from the labels.
     """
 
     n_samples: int

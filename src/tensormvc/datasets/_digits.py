@@ -18,7 +18,7 @@ def load_digits_views(
     ----------
     n_samples : int, optional
         Number of images, from the first; all of them by default. The digits are mixed, so that about twenty images
-        contain every class.
+        suffice to contain every class.
     class_sorted : bool, default=False
         Whether the images are sorted by digit, as most benchmark files are.
 

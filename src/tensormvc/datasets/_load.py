@@ -66,9 +66,9 @@ def load_views(
     on : str, optional
         Name of the id column of CSV and Parquet files, if it is unusual.
     join : {"inner", "outer", "auto"}, optional
-        What to do if the views have different samples, which is an error by default: keep the samples that all views
-        have, or keep all samples, with rows of NaN where one is missing. "auto" is "outer", except that a view that
-        shares fewer than a tenth of its ids with every other view is an error.
+        What to do if the views have different samples, which is an error by default: "inner" keeps the samples that
+        all views have, "outer" keeps all samples, with rows of NaN where one is missing. "auto" is "outer", except
+        that a view that shares fewer than a tenth of its ids with every other view is an error.
     lazy : bool, optional
         Whether dense views of HDF5 and Parquet files stay on disk as `RowSource`. By default they do if they would
         together take more than 8 MiB of memory.
@@ -131,7 +131,7 @@ def load_dataset(
     lazy : bool, optional
         Whether dense views of HDF5 and Parquet files stay on disk.
     categories : "auto" or dict of str to mapping, optional
-        What happens to categorical columns of CSV and Parquet files, which are an error by default. "auto" makes one
+        How to treat categorical columns of CSV and Parquet files, which are an error by default. "auto" creates one
         column of zeros and ones per category, as `MultiViewClustering` does with DataFrames; columns that look like ids
         or free text are still an error. To encode other samples in the same way, pass the ``categories`` of the first
         data set: values that are not among them become zeros.

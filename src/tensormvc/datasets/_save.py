@@ -32,9 +32,9 @@ _Obs = tuple[list[str], list[str]]
 def save_views(path: StrPath, views: Any, y: Any = None, *, overwrite: bool = False) -> None:
     """Save views, and labels if there are any, in a form that `load_views` reads.
 
-    The ending of the path is the format: ``.npz`` (arrays ``X0``, ``X1``, …, ``y``), ``.mat`` (a cell ``X`` with
+    The suffix of the path sets the format: ``.npz`` (arrays ``X0``, ``X1``, …, ``y``), ``.mat`` (a cell ``X`` with
     samples in rows, and ``Y``), none or ``.parquet`` (a folder with ``view_0.parquet``, …, ``labels.parquet``). The
-    file appears complete or not at all.
+    file is written completely or not at all.
 
     Parameters
     ----------
@@ -136,9 +136,9 @@ def save_labels(
 ) -> None:
     """Save the labels of a clustering together with the sample ids.
 
-    The ending of the path is the format: ``.csv``, ``.tsv`` or ``.parquet`` (columns ``sample`` and `column`), or
+    The suffix of the path sets the format: ``.csv``, ``.tsv`` or ``.parquet`` (columns ``sample`` and `column`), or
     ``.h5mu`` or ``.h5ad``: a copy of `source` with a categorical column in its ``obs``, in which samples that were not
-    clustered, or have the label −1, have no value. The file appears complete or not at all.
+    clustered, or have the label −1, have no value. The file is written completely or not at all.
 
     Parameters
     ----------

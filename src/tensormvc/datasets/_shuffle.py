@@ -35,7 +35,7 @@ def shuffle_samples(
     y : array or None
         ``y[permutation]``.
     permutation : ndarray of int
-        For each position, the number of the sample that is there now.
+        For each position, the original index of the sample that is now there.
 
     Examples
     --------

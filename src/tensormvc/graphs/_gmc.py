@@ -276,13 +276,13 @@ def _spectrum(affinity: sp.csr_array, n_clusters: int) -> tuple[NDArray[np.float
 class GMCGraph(SampleGraph):
     """Consensus graph of GMC, the best graph in the paper.
 
-    GMC learns a graph U of all views together with a graph S_v for each view, such that U is near the S_v (in
-    proportion to weights w_v that it learns too) and its Laplacian has the eigenvalue 0 as often as there are clusters;
+    GMC learns a graph U of all views together with a graph S_v for each view, such that U is close to the S_v (with
+    weights w_v that are learned as well) and its Laplacian has the eigenvalue 0 once per cluster;
     W = (U + Uᵀ)/2. Samples in different clusters therefore tend to have no link at all. See `tensormvc.GMC` for the
     problem and reference.
 
-    Time O(n² Σ_v d_v) for the distances and one sparse eigenproblem per iteration, memory O(n·k·m). Use it where the
-    number of clusters is known; it reacts more to small changes of the data than `SimGraph` and `SumGraph`.
+    Time O(n² Σ_v d_v) for the distances and one sparse eigenproblem per iteration, memory O(n·k·m). Use it if the
+    number of clusters is known; it is more sensitive to small changes of the data than `SimGraph` and `SumGraph`.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ def ideal_graph(y: Any) -> sp.csr_array:
     """Return the graph that links all samples of a class: an oracle, for comparison only.
 
     W_ij = 1 if y_i = y_j, otherwise 0. A method uses it only if it is passed explicitly, as ``fit(views,
-    sample_graph=ideal_graph(y))``; the result has then seen the labels, and shows how much a better graph could gain.
+    sample_graph=ideal_graph(y))``; the result then depends on the labels, and shows how much a better graph could gain.
 
     Parameters
     ----------

@@ -97,8 +97,8 @@ class SimGraph(SampleGraph):
     = Σ_v ‖xᵢ⁽ᵛ⁾ − xⱼ⁽ᵛ⁾‖² over the views at unit length; otherwise 0. All samples that tie with the k-th neighbour are
     neighbours, so that the graph does not depend on the order of the samples.
 
-    Time O(n² Σ_v d_v), memory O(n·k). Use it where all views are informative; where they differ in quality, `SumGraph`
-    lets each view vote.
+    Time O(n² Σ_v d_v), memory O(n·k). Use it if all views are informative; if they differ in quality, use `SumGraph`,
+    in which each view votes.
 
     Parameters
     ----------
@@ -131,8 +131,8 @@ class SumGraph(SampleGraph):
     of a link is the number of views in which the two samples are neighbours. A sample that is missing in a view has no
     links there.
 
-    Time O(n² Σ_v d_v), memory O(n·k·m) for m views. The default choice: it needs no number of clusters, and it is the
-    only graph that accepts missing samples.
+    Time O(n² Σ_v d_v), memory O(n·k·m) for m views. This is the default graph: it does not need the number of
+    clusters, and it is the only one that accepts missing samples.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
-            The views; `view_sizes` tells several views in one array apart. Each sample is scaled to unit length in each
+            The views; `view_sizes` splits one array into several views. Each sample is scaled to unit length in each
             view. ESTMC, ASRETR and TLRLF4MVC with the basis AGFT accept Dask arrays and dataframes, too.
         y : ignored
             Present for scikit-learn's convention.

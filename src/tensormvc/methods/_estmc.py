@@ -22,11 +22,11 @@ class ESTMC(AnchorRepresentationClusterer):
     the anchors, and clusters the leading left singular vectors of [Z_1 … Z_m] by k-means. (The publication's stronger
     variant with further regularisers is not implemented.)
 
-    With "agft" time is O(n l Σ_v d_v) per round and memory O(n (Σ_v d_v + l m)): the tensor method for large data.
+    With "agft" time is O(n l Σ_v d_v) per round and memory O(n (Σ_v d_v + l m)). Use it for large data.
 
-    Views on disk (`numpy.memmap`, and those that `tensormvc.datasets.load_views` leaves there) stay there with "agft",
-    in temporary files as large as the views, in the folder that ``TMPDIR`` names. Dask arrays and dataframes are worked
-    on by the workers of their cluster with "agft" (docs/distributed.md): the labels are the same, as a Dask array.
+    With "agft", views on disk (`numpy.memmap`, and files opened by `tensormvc.datasets.load_views`) stay on disk, in
+    temporary files as large as the views in the folder named by ``TMPDIR``, and Dask arrays and dataframes are
+    processed by the workers of their cluster (docs/distributed.md). The labels are the same, as a Dask array for Dask.
 
     With "agft", `predict` assigns new samples to clusters through the anchors.
 
@@ -37,22 +37,22 @@ class ESTMC(AnchorRepresentationClusterer):
     basis : str or basis, default="auto"
         Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
     alpha : float, default=2.0
-        Weight α of the error. The larger, the more of every sample the anchors must explain, and the higher the rank;
-        too small, and the rank falls below the number of clusters. Samples have unit length, so it need not be scaled
-        to the data. The default was chosen without labels (docs/defaults.md).
+        Weight α of the error. With a larger value, the anchors must explain more of every sample, and the rank is
+        higher; if it is too small, the rank falls below the number of clusters. Because samples have unit length, it
+        need not be adapted to the scale of the data. The default was chosen without labels (docs/defaults.md).
     penalty : str or penalty, default="etr"
         Penalty ψ on the singular values: a name, an instance from `tensormvc.penalties`, or your own.
     n_latent : int, optional
         Number of anchors per view, l; twice the number of clusters by default. More anchors explain more of the data,
-        and more of its noise. Anchors beyond the features of the widest view, or the samples, would stay zero and are
-        left out.
+        and more of its noise. It is limited to the number of features of the widest view and to the number of samples,
+        because further anchors would stay zero.
     view_sizes : sequence of int, optional
-        Numbers of columns of the views, where these are given side by side in one array.
+        Number of columns of each view, if `fit` gets one array.
     max_iter : int, default=51
         Maximum number of rounds.
     tol : float, default=1e-7
         Largest allowed residual: the row length of X − ZA − E and the row sum of ``|Z − J|``. In single precision,
-        where rounding makes it out of reach, the fit ends when the residual no longer falls.
+        where rounding errors may prevent this, the fit ends when the residual no longer falls.
     random_state : int, RandomState instance or None, default=None
         Seed of the k-means starts.
     verbose : int, default=0
@@ -62,8 +62,8 @@ class ESTMC(AnchorRepresentationClusterer):
     keep : "all" or None, default=None
         Whether to keep ``representation_``, which can be gigabytes.
     device : str or torch.device, optional
-        Where to compute with PyTorch, such as "cuda". By default PyTorch tensors are worked on where they are,
-        everything else with NumPy. Fitted attributes are NumPy arrays in either case.
+        Where to compute with PyTorch, such as "cuda". By default PyTorch tensors are processed on their device,
+        and everything else with NumPy. Fitted attributes are always NumPy arrays.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class ESTMC(AnchorRepresentationClusterer):
     history_ : list of Record
         Residuals, objective, penalty parameters and seconds of every round.
     representation_ : ndarray of shape (n_samples, n_latent, n_views)
-        Z, only with ``keep="all"``; views in an order that their contents decide.
+        Z, only with ``keep="all"``; the views are sorted by their contents.
 
     References
     ----------

@@ -17,26 +17,31 @@ from ._base import COUNT, MultiViewClusterer
 class GMC(MultiViewClusterer):
     """GMC: learns a graph from all views that has as many components as clusters.
 
-    Nearest-neighbour graphs of the views and their weighted consensus are updated in turns; a rank constraint on the
-    Laplacian grows until the consensus falls apart into `n_clusters` components, which are the clusters. It uses no
-    tensor and no basis. Time O(n² Σ_v d_v) for the distances, memory O(n m k) for k neighbours.
+    Minimises, over the graphs S_v of the views, their weights w_v, the consensus graph U and a spectral embedding F,
+
+        Σ_v Σ_ij ‖x_i⁽ᵛ⁾ − x_j⁽ᵛ⁾‖² s_ij⁽ᵛ⁾ + Σ_v Σ_i α_i⁽ᵛ⁾ ‖s_i⁽ᵛ⁾‖² + Σ_v w_v ‖U − S_v‖² + 2λ tr(Fᵀ L_U F)
+
+    with the rows of U and of the S_v on the simplex and FᵀF = I, where L_U is the Laplacian of (U + Uᵀ)/2 and α_i⁽ᵛ⁾ is
+    such that sample i has `n_neighbors` neighbours in view v. λ is doubled while U has too few components, and halved
+    while it has too many, until it has `n_clusters`, which are the clusters. GMC uses no tensor and no basis.
+    Time O(n² Σ_v d_v) for the distances, memory O(n m k) for k neighbours.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters.
     n_neighbors : int, default=15
-        Number of neighbours k of each sample in each view; lowered where there are too few samples. With more
-        neighbours clusters merge more easily.
+        Number of neighbours k of each sample in each view; reduced if there are too few samples. With more
+        neighbours, clusters merge more easily.
     view_sizes : sequence of int, optional
-        Numbers of columns of the views, where these are given side by side in one array.
+        Number of columns of each view, if `fit` gets one array.
     max_iter : int, default=20
         Maximum number of rounds.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Components of the graph, numbered by size; with a ConvergenceWarning where they are not `n_clusters`.
+        Components of the graph, numbered by size; a ConvergenceWarning is given if there are not `n_clusters`.
     graph_ : csr_array of shape (n_samples, n_samples)
         The consensus graph.
     n_iter_ : int

@@ -290,16 +290,16 @@ class TLRLF4MVC(TensorClusterer):
 
     where 𝓑̄_k are the slices of the tensor 𝓑 of all codes B_v (n × 64) under the basis, B̂ is the consensus and F has
     the indicators of the clusters of k-means, and assigns each sample to the cluster centre that agrees most with its
-    code. Random starts belong to the values of the samples, not to their positions.
+    code. Random starts depend on the values of the samples, not on their positions.
 
-    Time O(n a m) per round; under a square orthogonal basis ("fft", "dct", "haar", "random", "gft-…") nothing is
-    transformed in a round. With "agft" and many samples a round costs the same for any n, because all iterates lie in
-    the span of a few thousand columns; memory is then O(n (Σ_v d_v + 64)). Use it where clusters are curved, so that
-    kernels help.
+    Time O(n a m) per round; under a square orthogonal basis ("fft", "dct", "haar", "random", "gft-…") a round needs no
+    transforms. With "agft" and many samples the cost of a round does not depend on n, because all iterates lie in the
+    span of a few thousand columns; memory is then O(n (Σ_v d_v + 64)). Use it for curved clusters, for which kernels
+    help.
 
-    Views on disk (`numpy.memmap`, and those that `tensormvc.datasets.load_views` leaves there) stay there with "agft",
-    in temporary files as large as the views, in the folder that ``TMPDIR`` names. Dask arrays and dataframes are worked
-    on by the workers of their cluster with "agft" (docs/distributed.md): the labels are the same, as a Dask array.
+    With "agft", views on disk (`numpy.memmap`, and files opened by `tensormvc.datasets.load_views`) stay on disk, in
+    temporary files as large as the views in the folder named by ``TMPDIR``, and Dask arrays and dataframes are
+    processed by the workers of their cluster (docs/distributed.md). The labels are the same, as a Dask array for Dask.
 
     With "agft", `predict` assigns new samples to clusters through the anchors.
 
@@ -310,21 +310,21 @@ class TLRLF4MVC(TensorClusterer):
     basis : str or basis, default="auto"
         Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
     lam : float, default=0.01
-        Ridge λ of the kernel regression. The larger, the smoother the codes are as functions of the samples. This
+        Ridge λ of the kernel regression. With a larger value, the codes are smoother functions of the samples. This
         default, the next two and `max_iter` were chosen together, without labels (docs/defaults.md).
     gamma : float, default=0.03
-        Weight γ of the low rank. The larger, the more the views must agree, up to where nothing is left of the low-rank
-        copy and the basis has no say.
+        Weight γ of the low-rank term. With a larger value, the views must agree more; if it is too large, the low-rank
+        copy becomes zero and the basis has no effect.
     mu_max : float, default=0.1
-        Cap of the penalty that ties the codes to the clusters of k-means. The larger, the more the result keeps to
-        them.
+        Cap of the penalty that ties the codes to the clusters of k-means. With a larger value, the result stays
+        closer to them.
     n_kernel_anchors : "auto" or int, default="auto"
-        Anchors of the kernel in each view, a power of 2; by default 1024, or a quarter of the samples if that is less.
+        Number of kernel anchors per view, a power of 2; by default 1024, or a quarter of the samples if that is less.
     view_sizes : sequence of int, optional
-        Numbers of columns of the views, where these are given side by side in one array.
+        Number of columns of each view, if `fit` gets one array.
     max_iter : int, default=20
-        Number of rounds, unless the codes come to rest before. It is a parameter of the model: the problem has its
-        minimum at zero codes, and the labels come from the codes before they have faded (docs/defaults.md).
+        Number of rounds, unless the codes converge before. It is a parameter of the model: the minimum of the problem
+        is at zero codes, and the labels come from the codes before they vanish (docs/defaults.md).
     tol : float, default=1e-4
         Change of the codes of a view, in the Frobenius norm, at which to stop.
     random_state : int, RandomState instance or None, default=None
@@ -336,8 +336,8 @@ class TLRLF4MVC(TensorClusterer):
     keep : "all" or None, default=None
         Whether to keep ``representation_``, which can be gigabytes.
     device : str or torch.device, optional
-        Where to compute with PyTorch, such as "cuda". By default PyTorch tensors are worked on where they are,
-        everything else with NumPy. Fitted attributes are NumPy arrays in either case.
+        Where to compute with PyTorch, such as "cuda". By default PyTorch tensors are processed on their device,
+        and everything else with NumPy. Fitted attributes are always NumPy arrays.
 
     Attributes
     ----------
@@ -350,11 +350,11 @@ class TLRLF4MVC(TensorClusterer):
     n_iter_ : int
         Number of rounds.
     converged_ : bool
-        Whether the codes came to rest.
+        Whether the codes converged.
     history_ : list of Record
         Residuals, objective, penalty parameters and seconds of every round.
     representation_ : ndarray of shape (n_samples, 64, n_views)
-        Codes of the views, in an order that their contents decide; only with ``keep="all"``.
+        Codes of the views, sorted by their contents; only with ``keep="all"``.
 
     References
     ----------

@@ -20,8 +20,8 @@ class TSVDMVC(SelfRepresentationClusterer):
     where 𝒵̄_k are the slices of the tensor 𝒵 of all Z_v (n × n) under the basis, and clusters the affinity
     ``Σ_v |Z_v| + |Z_v|ᵀ`` spectrally.
 
-    Time O(n² Σ_v min(d_v, n)) per round, memory about 7 m n² numbers: for some thousand samples. It is the most
-    accurate of the tensor methods on small data; beyond, use `ESTMC` with "agft".
+    Time O(n² Σ_v min(d_v, n)) per round, memory about 7 m n² numbers. Use it for up to some thousand samples, where
+    it is the most accurate of the tensor methods; for larger data, use `ESTMC` with "agft".
 
     Parameters
     ----------
@@ -30,16 +30,16 @@ class TSVDMVC(SelfRepresentationClusterer):
     basis : str or basis, default="auto"
         Transform along the samples. "auto" is "gft-sum" up to 4 000 samples and "agft" beyond.
     lam : float, default=1.0
-        Weight λ of the error. The larger, the more of every sample must be explained by others; with a small one whole
-        samples count as outliers. Samples have unit length, so it need not be scaled to the data. The default was
-        chosen without labels (docs/defaults.md).
+        Weight λ of the error. With a larger value, more of every sample must be explained by others; with a small one,
+        whole samples count as outliers. Because samples have unit length, it need not be adapted to the scale of the
+        data. The default was chosen without labels (docs/defaults.md).
     view_sizes : sequence of int, optional
-        Numbers of columns of the views, where these are given side by side in one array.
+        Number of columns of each view, if `fit` gets one array.
     max_iter : int, default=200
         Maximum number of rounds.
     tol : float, default=1e-7
-        Largest allowed residual: the length of what is left over of any sample in any view, and the Frobenius norm of
-        Z_v − G_v.
+        Largest allowed residual: the length of the unexplained part of any sample in any view, and the Frobenius norm
+        of Z_v − G_v.
     random_state : int, RandomState instance or None, default=None
         Seed of the k-means starts.
     verbose : int, default=0
@@ -49,8 +49,8 @@ class TSVDMVC(SelfRepresentationClusterer):
     keep : "all" or None, default=None
         Whether to keep ``representation_`` and ``affinity_``, which can be gigabytes.
     device : str or torch.device, optional
-        Where to compute with PyTorch, such as "cuda". By default PyTorch tensors are worked on where they are,
-        everything else with NumPy. Fitted attributes are NumPy arrays in either case.
+        Where to compute with PyTorch, such as "cuda". By default PyTorch tensors are processed on their device,
+        and everything else with NumPy. Fitted attributes are always NumPy arrays.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class TSVDMVC(SelfRepresentationClusterer):
     history_ : list of Record
         Residuals, objective, penalty parameters and seconds of every round.
     representation_ : ndarray of shape (n_samples, n_samples, n_views)
-        Z, only with ``keep="all"``; views in an order that their contents decide.
+        Z, only with ``keep="all"``; the views are sorted by their contents.
     affinity_ : ndarray of shape (n_samples, n_samples)
         ``Σ_v |Z_v| + |Z_v|ᵀ``, only with ``keep="all"``.
 
