@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 
 from ..backend.threads import device_lock
 from ..graphs import normalised_adjacency
-from ..graphs._laplacian import lowest_eigenpairs
+from ..graphs._laplacian import dense_eigenpairs, lowest_eigenpairs
 
 # Up to this number of samples, and from this share of all frequencies on, all of them take less time than some.
 _DENSE_UP_TO = 300
@@ -79,8 +78,7 @@ def low_frequencies(
             )
         if pairs is not None:
             return pairs
-    values, vectors = eigh(np.eye(n) - adjacency.toarray(), subset_by_index=(0, count - 1), check_finite=False)
-    return values, vectors
+    return dense_eigenpairs(np.eye(n) - adjacency.toarray(), count)
 
 
 def _whatever_is_missing(graph: sp.csr_array, count: int, missing: NDArray[np.bool_]) -> Pairs:
@@ -105,7 +103,7 @@ def _whatever_is_missing(graph: sp.csr_array, count: int, missing: NDArray[np.bo
         pairs = lowest_eigenpairs(product, known, k + r, ceiling=2.0, start=start, tol=_LANCZOS_TOLERANCE)
     if pairs is None and k > 0:
         # Beyond all frequencies, which are at most 2.
-        pairs = eigh(product(np.eye(n)) + 3 * known @ known.T, subset_by_index=(0, k - 1), check_finite=False)
+        pairs = dense_eigenpairs(product(np.eye(n)) + 3 * known @ known.T, k)
         r = 0
     if pairs is None:
         return np.zeros(1), constant

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 
 from ..backend.arrays import on_host
@@ -20,7 +19,7 @@ from ..backend.checks import check_memory
 from ..views import Views
 from ._distances import DistanceBlocks, check_n_neighbors, tie_margin
 from ._knn import SampleGraph
-from ._laplacian import lowest_eigenpairs
+from ._laplacian import dense_eigenpairs, lowest_eigenpairs
 
 _EPS = np.finfo(np.float64).eps
 _ZERO_EIGENVALUES = 1e-10
@@ -267,7 +266,7 @@ def _spectrum(affinity: sp.csr_array, n_clusters: int) -> tuple[NDArray[np.float
         )
     if pairs is None:
         check_memory(3 * 8 * n * n, f"the spectrum of a GMC graph of {n} samples", "try another number of neighbours")
-        pairs = eigh(laplacian.toarray(), subset_by_index=[0, count - 1], check_finite=False)
+        pairs = dense_eigenpairs(laplacian.toarray(), count)
     values, vectors = pairs
     f = vectors[:, :n_clusters]
     return values, np.sum((f[rows] - f[columns]) ** 2, axis=1)

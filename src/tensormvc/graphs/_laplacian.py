@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ..backend.arrays import is_sparse
@@ -135,3 +136,13 @@ def lowest_eigenpairs(
     order = np.argsort(-upper)
     values = np.concatenate([np.zeros(r), ceiling - upper[order]])
     return values, np.column_stack([null_vectors, vectors[:, order]])
+
+
+def dense_eigenpairs(symmetric: NDArray[Any], count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the lowest eigenpairs of a dense symmetric matrix, which is overwritten.
+
+    All of them are computed: LAPACK's routines for some (evr, evx) miss eigenvectors of repeated eigenvalues now and
+    then, by 1e-2, and 0 is repeated in the Laplacian of every graph of several components.
+    """
+    values, vectors = eigh(symmetric, driver="evd", overwrite_a=True, check_finite=False)
+    return values[:count], vectors[:, :count]
