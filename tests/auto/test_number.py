@@ -72,6 +72,12 @@ def test_levels_are_apart_and_their_shares_sum_to_one():
     assert all(abs(a - b) > max(1, 0.1 * b) for i, a in enumerate(numbers) for b in numbers[:i])
 
 
+def test_local_maxima_are_proposed_before_numbers_beside_the_best_one():
+    numbers, scores = np.arange(2, 10), np.array([0.1, 0.2, 1.0, 0.95, 0.9, 0.3, 0.4, 0.2])
+    levels = _number._levels(numbers, scores, scores)
+    assert [level.n_clusters for level in levels] == [4, 8, 6]
+
+
 def test_of_more_samples_the_first_thousand_count_in_any_order():
     views, _ = tm.datasets.make_multiview(1100, n_clusters=5, random_state=0)
     order = np.random.default_rng(1).permutation(1100)

@@ -209,9 +209,11 @@ def _candidates(most: int) -> NDArray[np.intp]:
 
 
 def _levels(numbers: NDArray[np.intp], stability: Any, scores: Any) -> list[CandidateLevel]:
-    """Return the best numbers, of which none is close to a better one."""
+    """Return the numbers with the best scores, local maxima first, of which none is close to a better one."""
     kept: list[int] = []
-    for i in np.argsort(-scores, kind="stable").tolist():
+    beside = np.pad(scores, 1, constant_values=-1)
+    peaks = (scores >= beside[:-2]) & (scores >= beside[2:])
+    for i in np.lexsort((-scores, ~peaks)).tolist():
         if all(abs(int(numbers[i] - numbers[j])) > max(1, 0.1 * numbers[j]) for j in kept):
             kept.append(i)
     kept = kept[:_LEVELS]
