@@ -1,6 +1,6 @@
 """What the front door loses where data are missing, where new samples go, and what its confidence is worth.
 
-    python benchmarks/front_door.py missing gaps blocks new confidence --results front_door.jsonl
+    python benchmarks/front_door.py missing gaps blocks useless new confidence --results front_door.jsonl
     python benchmarks/front_door.py --results front_door.jsonl --table      # what is there so far, as Markdown
     python benchmarks/front_door.py --results front_door.jsonl --figures docs/figures
 
@@ -148,6 +148,21 @@ def gaps(run):
                         run(("gaps", name, rate, draw, method), classes, labels)
 
 
+def useless(run):
+    """Add a view that says nothing about the samples."""
+    for draw in range(OTHER_DRAWS):
+        for name in SETS:
+            views, classes = load(name)
+            k, n, rng = len(np.unique(classes)), len(classes), np.random.default_rng(draw)
+            others = {
+                "noise": [rng.normal(size=(n, 30))],
+                "constants": [np.full((n, 5), rng.normal())],
+                "empty rows": [rng.normal(size=(n, 30)) * (rng.random((n, 1)) < 0.1)],
+            }
+            for what, other in {"front door": [], **others}.items():
+                run(("useless", name, 0.0, draw, what), classes, partial(fitted_labels, [*views, *other], k))
+
+
 def new(run):
     """Fit half of the samples, predict the other half: from all views, from one, from two."""
     for name in SETS + OTHERS:
@@ -217,7 +232,7 @@ def confidence(run):
         run.keep(key, {**result, "right_by_decile": right})
 
 
-STUDIES = {"missing": missing, "blocks": blocks, "gaps": gaps, "new": new, "confidence": confidence}
+STUDIES = {study.__name__: study for study in (missing, blocks, gaps, useless, new, confidence)}
 
 
 class Runner:
@@ -245,7 +260,7 @@ class Runner:
 def table(results):
     """Return the means over sets and draws as Markdown tables; only sets with all methods and all draws count."""
     lines = []
-    for study in ("missing", "blocks", "gaps"):
+    for study in ("missing", "blocks", "gaps", "useless"):
         cells = complete_draws({key[1:]: value for key, value in results.items() if key[0] == study})
         rates = sorted({rate for _, rate, _, _ in cells})
         methods = list(dict.fromkeys(method for *_, method in cells))
