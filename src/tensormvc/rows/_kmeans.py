@@ -20,7 +20,7 @@ from ._random import Draw, SampleRandom, uniform
 
 _MAX_ITER = 300
 # Distances that are computed at a time: what the cache holds, and what a device may.
-_CACHED = 2**16
+_CACHED = 2**17
 _DEVICE_DISTANCES = 2**27
 # Rounding of a distance, as a share of the longest point.
 _UNCERTAIN = 1e-7
