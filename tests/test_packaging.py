@@ -117,6 +117,7 @@ def test_no_upper_pins():
         assert not re.search(r"<|==|~=", requirement), requirement
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the lowest versions have wheels for Python 3.11 only")
 def test_lowest_supported_versions(distributions, tmp_path):
     environment = tmp_path / "venv"

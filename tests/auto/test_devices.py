@@ -82,9 +82,9 @@ def test_one_sample_alone_gets_what_it_gets_in_a_batch(device, normalisation):
     new = [view[120:] for view in views]
     for method in ("predict_proba", "transform", "outlier_score"):
         batch = getattr(model, method)(new)
-        alone = [getattr(model, method)([view[[i]] for view in new]) for i in range(0, 80, 5)]
+        alone = [getattr(model, method)([view[[i]] for view in new]) for i in range(0, 80, 20)]
         # Products with principal components round differently for different rows of a block.
-        np.testing.assert_allclose(np.concatenate(alone), batch[::5], rtol=0, atol=1e-12 * (normalisation != "auto"))
+        np.testing.assert_allclose(np.concatenate(alone), batch[::20], rtol=0, atol=1e-12 * (normalisation != "auto"))
 
 
 def test_a_model_of_a_device_is_loaded_without_it(backend, device):
