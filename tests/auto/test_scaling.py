@@ -12,6 +12,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler, normalize
 from tensormvc.auto import suggest_scaling
 from tensormvc.auto._looks import gather_looks
 from tensormvc.auto._scaling import RECIPES, fit_scaling, lean, refuse_sizes, suitable_scalings, usual_scaling
+from tensormvc.metrics import clustering_accuracy
 from tensormvc.views import as_views
 
 from .data import fit
@@ -205,3 +206,14 @@ def test_wrong_scalings_are_named():
         fit(views, 2, normalisation=["unit"])
     with pytest.raises(ValueError, match="no view named 'x'"):
         fit(views, 2, normalisation={"x": "unit"})
+
+
+def test_a_single_feature_is_not_reduced_to_its_sign():
+    """At unit length, four clusters of one feature would be two."""
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 4
+    views = [(slope * y + 0.1 * rng.normal(size=80))[:, None] for slope in (1, 3)]
+    assert clustering_accuracy(y, fit(views, 4).labels_) == 1
+    for name, recipe in RECIPES.items():
+        if not recipe.values:
+            assert len(np.unique(fit_scaling(views[0], name).apply(views[0]))) == 80

@@ -52,7 +52,8 @@ class Recipe:
         Whether principal components replace the features: each divided by the root of its variance plus the mean
         variance ("whitened"), or as they are ("leading").
     unit : bool
-        Whether samples are scaled to unit length in the end.
+        Whether samples are scaled to unit length in the end. With a single feature they are not: its sign alone would
+        be left.
     """
 
     meaning: str
@@ -201,7 +202,7 @@ class Scaling:
             scaled = _projected(scaled, self.components) if one_by_one else scaled @ self.components
         if self.offset is not None:
             scaled = (scaled.toarray() if is_sparse(scaled) else scaled) - self.offset
-        return (_unit(scaled) if recipe.unit else scaled) / self.size
+        return (_unit(scaled) if recipe.unit and scaled.shape[1] > 1 else scaled) / self.size
 
 
 def fit_scaling(view: Any, name: str, device: Any = None) -> Scaling:
