@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import tensormvc as tm
+from tensormvc.auto._looks import gather_evidence
+from tensormvc.views import as_views
 
 from .data import acc, blobs, fit, limit_landmarks, quiet_fit, with_gaps
 from .test_estimator import assert_same_results
@@ -135,6 +137,31 @@ def test_a_useless_view_costs_at_most_a_point(useless, draws):
         }[useless]
         found.append(acc(y, fit([*views, extra]).labels_))
     assert np.mean(found) > before - 0.01
+
+
+def test_a_view_that_few_samples_have_does_not_weigh_the_others():
+    """Two views are compared on few samples then, and what they share beyond chance is chance, too."""
+    lost = []
+    for seed in (4, 6):
+        rng = np.random.default_rng(seed)
+        y = np.arange(150) % 4
+        views = [rng.normal(size=(150, d)) + 2.2 * np.eye(d)[y] for d in (5, 7)]
+        few = rng.normal(size=(150, 30)) * (rng.random((150, 1)) < 0.1)
+        model, more = quiet_fit(views, 4), quiet_fit([*views, few], 4)
+        lost.append(acc(y, model.labels_) - acc(y, more.labels_))
+        assert abs(np.diff(more.sample_view_weights_[:, :2].mean(axis=0))) < 0.1
+    assert np.mean(lost) < 0.01
+
+
+def test_agreement_on_few_samples_does_not_relate_unrelated_views():
+    related = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        few = rng.normal(size=(150, 30))
+        few[rng.random(150) > 0.1] = np.nan
+        views = [rng.normal(size=(150, 4)), rng.normal(size=(150, 5)), few]
+        related.append(gather_evidence(as_views(views, lenient=True, unit=False)).related)
+    assert sum(related) <= 1
 
 
 KINDS = {

@@ -212,11 +212,12 @@ def _view_by_view(options: Options) -> list[str]:
     view_of = np.array([v for v, _ in tried])
     links = parallel_map(lambda key: options[key].links(n), tried)
     shared = _shared_links(links, view_of, options.views.missing[:n])
+    overlaps = _overlaps(options.views.missing[:n])
     # First compared with all scalings of the other views, then with the chosen ones.
     compared = np.arange(len(tried))
     for _ in range(2):
         by_view = np.column_stack([shared[:, compared[view_of[compared] == v]].mean(axis=1) for v in range(m)])
-        agreement = np.mean(by_view, axis=1, where=view_of[:, None] != np.arange(m))
+        agreement = _mean_over_others(by_view, view_of, overlaps)
         best = [int(np.argmax(np.where(view_of == v, agreement, -np.inf))) for v in range(m)]
         compared = np.array(best)
     return [tried[i][1] for i in best]
@@ -234,9 +235,11 @@ def _evidence(look: str, options: Options, names: list[str], asked: list[float |
     related = True
     if m > 1:
         common = _shared_links(directed_graphs(neighbours, views.missing), np.arange(m), views.missing)
-        agreement = np.mean(common, axis=1, where=~np.eye(m, dtype=bool))
+        overlaps = _overlaps(views.missing)
+        agreement = _mean_over_others(common, np.arange(m), overlaps)
         shared = agreement.tolist()
-        related = bool(agreement.max() > _DEVIATIONS / views.n_samples)
+        deviation = _mean_over_others(1 / np.sqrt(overlaps), np.arange(m), overlaps) / views.n_samples
+        related = bool((agreement > _DEVIATIONS * deviation).any())
         weights = agreement if related else np.array([_reliability(option, n) for option in chosen])
     weights = np.maximum(weights, max(_LEAST_WEIGHT * weights.max(), np.finfo(np.float64).tiny))
     weights /= weights.mean()
@@ -276,6 +279,25 @@ def _shared_links(
     both = (present.T @ present)[np.ix_(view_of, view_of)]
     chance = sizes / np.maximum(both * (both - 1), 1)
     return np.asarray(np.divide(common, sizes, out=chance.copy(), where=sizes > 0) - chance)
+
+
+def _overlaps(missing: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the share of the pairs of samples that have both of two views, (m, m); at least that of one sample."""
+    n = len(missing)
+    present = (~missing).astype(np.float64)
+    return np.square(np.maximum(present.T @ present, 1) / n)
+
+
+def _mean_over_others(
+    values: NDArray[np.float64], view_of: NDArray[np.intp], overlaps: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the means of rows of values, (r, m), over the other views than their own.
+
+    Views count by the pairs of samples that they were compared on: the fewer, the more of their agreement is chance.
+    """
+    others = view_of[:, None] != np.arange(values.shape[1])
+    weights = overlaps[view_of]
+    return np.asarray(np.mean(weights * values, axis=1, where=others) / np.mean(weights, axis=1, where=others))
 
 
 def _reliability(option: _Option, n_samples: int) -> float:
