@@ -86,6 +86,16 @@ def test_new_values_are_none_of_the_categories():
         lenient({"t": pd.DataFrame({"b": ["x", "x"]})}, categories={"t": {}})
 
 
+def test_whole_numbers_are_the_same_categories_in_every_type():
+    """A column of integers with a missing value is one of floating-point numbers."""
+    levels = pd.Series([3, 1, 2, 1, 3, 2])
+    values, names, categories = encode_table(pd.DataFrame({"level": levels.astype("category")}))
+    assert names.tolist() == ["level=1", "level=2", "level=3"]
+    for kind in ("int64", "float64", "Int64", "Float32"):
+        new = pd.DataFrame({"level": levels.astype(kind)})
+        np.testing.assert_array_equal(encode_table(new, categories)[0], values)
+
+
 def test_tables_of_numbers_stay_as_they_are():
     frame = pd.DataFrame({"a": [1, 2], "b": [True, False]}).astype({"a": np.float32})
     values, names, categories = encode_table(frame)

@@ -127,7 +127,7 @@ def categories_of(values: Iterable[Any], n_values: int, name: str, remedy: str, 
     declare : str or None
         How to declare the column as categorical; None if it is, and may have more than 50 different values.
     """
-    found = sorted({str(value) for value in values})
+    found = sorted(set(map(_text, values)))
     mostly_different = 2 * len(found) > n_values
     if mostly_different or (len(found) > _MOST_CATEGORIES and declare):
         otherwise = "" if mostly_different else f"; {declare} if these are categories"
@@ -138,10 +138,15 @@ def categories_of(values: Iterable[Any], n_values: int, name: str, remedy: str, 
 
 def indicators(values: Sequence[Any], categories: Sequence[str]) -> NDArray[np.float64]:
     """Return a column of zeros and ones for each category, NaN where the value is None."""
-    text = np.array([str(value) for value in values])
+    text = np.array([_text(value) for value in values])
     found: NDArray[np.float64] = (text[:, None] == np.array(categories, dtype=str)).astype(np.float64)
     found[[value is None for value in values]] = np.nan
     return found
+
+
+def _text(value: Any) -> str:
+    """Return a category as text; whole numbers alike, which one missing value turns into floating-point numbers."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _column_names(columns: Any) -> NDArray[np.str_] | None:
