@@ -222,6 +222,33 @@ def test_features_of_tables_are_matched_by_name(tables):
         np.testing.assert_array_equal(getattr(model, method)(new), getattr(model, method)(plain))
 
 
+@pytest.mark.parametrize("extra", ["text", np.inf, np.datetime64("2024-01-01")])
+def test_other_columns_of_tables_do_not_matter_whatever_they_hold(tables, extra):
+    model, frames = tables
+    np.testing.assert_array_equal(
+        model.predict({k: frame.assign(extra=extra) for k, frame in frames.items()}), model.labels_
+    )
+
+
+def test_a_sample_with_values_in_other_columns_only_has_no_view(tables):
+    model, frames = tables
+    with pytest.raises(ValueError, match="sample s1 is NaN in every view"):
+        model.predict({"a": frames["a"].drop(index="s1").reindex(frames["a"].index).assign(extra=1.0)})
+
+
+def test_none_in_a_dict_is_a_view_that_the_samples_lack(tables):
+    model, frames = tables
+    np.testing.assert_array_equal(model.predict({"a": frames["a"], "b": None}), model.predict({"a": frames["a"]}))
+
+
+def test_a_model_of_one_array_places_separate_views():
+    views, _y = blobs()
+    model = fit(np.hstack(views), 3, view_sizes=[4, 6])
+    for given in (np.hstack(views), views, dict(zip(model.view_names_, views, strict=True))):
+        np.testing.assert_array_equal(model.predict(given), model.labels_)
+    np.testing.assert_array_equal(model.predict([views[0], None]), model.predict({"view 0": views[0]}))
+
+
 def test_tables_of_other_samples_are_joined(tables):
     model, frames = tables
     parts = {"a": frames["a"].iloc[:6], "b": frames["b"].iloc[3:9]}

@@ -38,6 +38,14 @@ class FittedView:
     weight: float
     values: Any
 
+    @property
+    def columns(self) -> list[str] | None:
+        """Names of the columns of a table that the features come from, where these have names."""
+        if self.feature_names is None:
+            return None
+        n_encoded = sum(len(values) for values in self.categories.values())
+        return [*self.feature_names[: len(self.feature_names) - n_encoded].tolist(), *self.categories]
+
 
 @dataclass(frozen=True)
 class FittedClustering:
@@ -186,7 +194,7 @@ class FittedClustering:
         """Return new samples of any form in the order of the fitted views, and the device they come from, or None."""
         taken = as_views(
             self.by_name(views),
-            view_sizes=view_sizes,
+            view_sizes=view_sizes if hasattr(views, "shape") else None,
             canonical=False,
             keep_view_order=True,
             unit=False,
@@ -220,10 +228,17 @@ class FittedClustering:
                     f"{len(views)} views were passed to a model of {len(given)} views: pass None for the "
                     "views that the samples lack"
                 )
-            return {name: part for name, part in zip(given, views, strict=True) if part is not None}
-        if isinstance(views, list | tuple) and len(views) == len(given) and hasattr(views[0], "shape"):
-            return dict(zip(given, views, strict=True))
-        return views
+            views = dict(zip(given, views, strict=True))
+        elif isinstance(views, list | tuple) and len(views) == len(given) and hasattr(views[0], "shape"):
+            views = dict(zip(given, views, strict=True))
+        if not isinstance(views, dict):
+            return views
+        fitted = {view.name: view for view in self.views}
+        return {
+            name: part if name not in fitted else fitted_columns(part, fitted[name])
+            for name, part in views.items()
+            if part is not None
+        }
 
     @property
     def names_as_given(self) -> list[str]:
@@ -236,6 +251,15 @@ class FittedClustering:
         if unknown := [name for name in names if name not in known]:
             raise ValueError(f"the model has no view {unknown[0]!r}; its views are {', '.join(self.names_as_given)}")
         return {known.index(name): position for position, name in enumerate(names)}
+
+
+def fitted_columns(part: Any, view: FittedView) -> Any:
+    """Return the columns of a DataFrame that the view was fitted to; any other view, or one that lacks some, as is."""
+    if view.columns is None or not hasattr(part, "iloc"):
+        return part
+    columns = [str(column) for column in part.columns]
+    known = all(columns.count(column) == 1 for column in view.columns)
+    return part.iloc[:, [columns.index(column) for column in view.columns]] if known else part
 
 
 def same_features(width: int, names: NDArray[np.str_] | None, view: FittedView) -> NDArray[np.intp] | None:
