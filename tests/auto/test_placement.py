@@ -282,6 +282,14 @@ def test_wrong_new_samples_are_named(tables, gappy):
         tm.MultiViewClustering(3).predict(gappy[1])
 
 
+@pytest.mark.parametrize("wrong", ["s3", 2.5, None, [3], 60, -61])
+def test_a_sample_is_explained_by_its_position(tables, wrong):
+    model, _frames = tables
+    assert str(model.explain_sample(np.int64(3))) == str(model.explain_sample(3)) == str(model.explain_sample(-57))
+    with pytest.raises(ValueError, match="the model was fitted to 60 samples, numbered from 0"):
+        model.explain_sample(wrong)
+
+
 def test_views_that_only_lists_tell_apart(gappy):
     model, views, _others = gappy
     with pytest.raises(ValueError, match="features"):

@@ -463,8 +463,8 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         """
         self._refuse_cluster("explain_sample")
         n = len(self.labels_)
-        if not -n <= i < n:
-            raise ValueError(f"i={i}: the model was fitted to {n} samples, numbered from 0")
+        if i not in range(-n, n):
+            raise ValueError(f"i={i!r}: the model was fitted to {n} samples, numbered from 0")
         votes, neighbours = self.fitted_.votes(self.links_[[i]], self.labels_[self.landmarks_])
         shares = self.membership_[i]
         listed = tuple(
