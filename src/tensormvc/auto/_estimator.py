@@ -292,7 +292,8 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         ----------
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `fit`, in any subset of the fitted views: a list with None for the others, or a dict by
-            name. Features of tables are matched by name.
+            name. Features of tables are matched by name. Tables of different samples are joined on their index, and the
+            results are in the order in which the ids first appear, table by table.
         min_confidence : float, default=0
             Samples with a lower confidence get the label −1.
 
