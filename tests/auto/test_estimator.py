@@ -1,6 +1,7 @@
 """`MultiViewClustering`: its choices, its report, independence of the order of samples and views, the time budget."""
 
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -250,3 +251,15 @@ def test_inputs_are_not_changed():
     model.predict(views)
     for view, old in zip(views, before, strict=True):
         np.testing.assert_array_equal(view, old)
+
+
+@pytest.mark.parametrize(
+    "model", [tm.MultiViewClustering(3, random_state=0), tm.TSVDMVC(3, max_iter=1), tm.GMC(7)], ids=repr
+)
+def test_warnings_point_at_the_call_of_fit(model):
+    views = [view[[0] * 12] for view in blobs(12)[0]]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit_predict(views)
+    assert ConvergenceWarning in {warning.category for warning in caught}
+    assert {warning.filename for warning in caught} == {__file__}

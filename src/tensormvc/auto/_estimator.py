@@ -1,7 +1,6 @@
 """`MultiViewClustering`: from views to clusters without labels."""
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +16,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..backend.arrays import torch_device
+from ..backend.checks import warn_caller
 from ..backend.linalg import one_hot
 from ..backend.threads import limited_threads
 from ..explain import Explanation, SampleExplanation, explain_clusters
@@ -248,7 +248,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         shares, embedding = _consensus(tried, self.n_clusters_, seed, same)
         if (found := shares.shape[1]) < self.n_clusters_:
             message = f"only {found} distinct clusters were found, fewer than n_clusters={self.n_clusters_}"
-            warnings.warn(f"{message}, possibly because of duplicate samples", ConvergenceWarning, stacklevel=4)
+            warn_caller(f"{message}, possibly because of duplicate samples", ConvergenceWarning)
             self.n_clusters_ = found
         self.landmarks_ = landmarks
         self._set_results(source, _fitted(landmark_views, samples.hashes, tried[0].evidence, shares, embedding))
@@ -267,9 +267,9 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         )
         if left_out:
             message = f"time_budget={self.time_budget:g} is too short for {len(left_out)} parts of the fit: raise it"
-            warnings.warn(f"{message}, or results will depend on the machine's speed", RuntimeWarning, stacklevel=4)
+            warn_caller(f"{message}, or results will depend on the machine's speed", RuntimeWarning)
         for message in self.report_.warnings:
-            warnings.warn(message, UserWarning, stacklevel=4)
+            warn_caller(message)
 
     def _device_for(self, device_of_views: Any) -> Any:
         """Return where to compute: the device asked for, or that of the views, or None for the host."""

@@ -2,6 +2,8 @@
 
 import math
 import os
+import sys
+import warnings
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -125,3 +127,11 @@ def random_seed(random_state: Any) -> int:
     if isinstance(random_state, int | np.integer):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line, outside of this package and of scikit-learn, that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(("tensormvc.", "sklearn.")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

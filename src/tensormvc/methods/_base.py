@@ -1,6 +1,5 @@
 """What all estimators share: from any input to `Views`, from labels in working order to `labels_`."""
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..backend.arrays import Array, on_host
-from ..backend.checks import random_seed
+from ..backend.checks import random_seed, warn_caller
 from ..bases import AGFT, ViewFFT, basis_class, make_basis
 from ..graphs import check_sample_graph, permuted_graph
 from ..rows import InMemory, RowArrays, Rows, SampleRandom, kmeans_of_rows, row_work
@@ -194,11 +193,10 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.converged_: bool = run.converged
         self.history_ = run.history
         if not run.converged and run.n_iter == self.max_iter and not self.stops_early:
-            warnings.warn(
+            warn_caller(
                 f"{type(self).__name__} did not converge in {self.max_iter} rounds (residuals "
                 f"{run.history[-1].residuals}): raise max_iter, or tol={self.tol}",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def __sklearn_tags__(self) -> Any:

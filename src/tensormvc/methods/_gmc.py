@@ -1,6 +1,5 @@
 """GMC: the consensus graph as a clusterer of its own."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..backend.checks import warn_caller
 from ..graphs import gmc, permuted_graph
 from ..views import Views
 from ._base import COUNT, MultiViewClusterer
@@ -90,10 +90,9 @@ class GMC(MultiViewClusterer):
         labels = result.labels
         found = int(labels.max()) + 1
         if found != self.n_clusters:
-            warnings.warn(
+            warn_caller(
                 f"GMC ended with {found} components, not {self.n_clusters} clusters, after {result.n_iter} rounds: "
                 "try another n_neighbors, or spectral clustering of graph_",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         views.local_rows.hold(labels=labels)

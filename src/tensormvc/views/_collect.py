@@ -1,6 +1,5 @@
 """Turn every form of input into a list of matrices, aligned on their samples."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend.arrays import is_array, is_sparse
-from ..backend.checks import plain_array
+from ..backend.checks import plain_array, warn_caller
 from ._join import join_ids, take_rows
 from ._tables import Categories, Table, as_table
 
@@ -161,10 +160,9 @@ def _joined(tables: list[Table], names: list[str], join: bool) -> tuple[NDArray[
     numbered = all([*map(str, table.index)] == [*map(str, range(len(table.index)))] for table in tables)
     if numbered and len({len(table.index) for table in tables}) > 1:
         lengths = ", ".join(f"{name}: {len(table.index)}" for name, table in zip(names, tables, strict=True))
-        warnings.warn(
+        warn_caller(
             f"the tables have different numbers of rows ({lengths}), and their index only numbers them: rows of equal "
             "number are taken for one sample; set an index of sample ids if they are not",
-            stacklevel=2,
         )
     remedy = "the index is probably the wrong column: set the sample ids as the index of each table"
     return join_ids(names, [table.index for table in tables], "auto", remedy)
