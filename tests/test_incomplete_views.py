@@ -129,6 +129,20 @@ def test_what_refuses_missing_samples_names_the_remedy(model):
         model.fit(views)
 
 
+@pytest.mark.parametrize("model", [tm.TLRLF4MVC(2), tm.GMC(2)], ids=repr)
+def test_what_has_no_graph_to_choose_suggests_none(model):
+    views = [np.random.default_rng(v).normal(size=(20, 4)) for v in range(2)]
+    views[1][3] = np.nan
+    with pytest.raises(ValueError, match=r"tensormvc\.impute_views, or use MultiViewClustering, "):
+        model.fit(views)
+
+
+@pytest.mark.parametrize("views", [[None, np.ones((3, 2))], [np.ones((3, 2)), None], {"a": np.ones((3, 2)), "b": None}])
+def test_a_view_that_is_none_is_named(views):
+    with pytest.raises(ValueError, match=r"^(view [01]|b) is None: leave this view out"):
+        as_views(views)
+
+
 @pytest.mark.parametrize("options", [{}, {"lenient": True}])
 def test_rows_that_are_none_are_missing(options):
     rows = [[1.0, 2], None, [3, 4], (5, 6)]

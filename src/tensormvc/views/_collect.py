@@ -62,9 +62,10 @@ def collect(
     elif isinstance(views, Sequence) and not isinstance(views, str | bytes):
         if len(views) == 0:
             raise ValueError("no views: expected at least one array of shape (n_samples, n_features)")
-        if not _is_matrix(views[0]):
+        first = next((part for part in views if part is not None), None)
+        if not _is_matrix(first):
             # [[1, 2], [3, 4]] is one array.
-            depth = plain_matrix(views[0], "view 0").ndim
+            depth = plain_matrix(first, "view 0").ndim
             if depth < 2:
                 return collect(plain_matrix(views, "the array"), view_sizes)
         names, parts = [f"view {v}" for v in range(len(views))], list(views)
@@ -75,6 +76,8 @@ def collect(
     if not parts:
         raise ValueError("no views: expected at least one array of shape (n_samples, n_features)")
     for v, (part, name) in enumerate(zip(parts, names, strict=True)):
+        if part is None:
+            raise ValueError(f"{name} is None: leave this view out")
         if _is_table(part):
             known = None if categories is None else categories.get(name, {})
             parts[v] = as_table(part, name, encode=lenient, categories=known)
