@@ -103,7 +103,7 @@ class AGFT(DataBasis):
             raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}")
         if n_clusters is not None and (isinstance(n_clusters, bool) or not n_clusters >= 1):
             raise ValueError(f"n_clusters must be a whole number >= 1, got {n_clusters!r}")
-        working_views.refuse_missing("AGFT")
+        working_views.refuse_missing("AGFT", "SumGraph")
         k = min(self.n_neighbors, 2**depth - 1)
         anchors = view_anchors(working_views, list(range(working_views.n_views)), depth)
         working_views.rows.drop("ties")

@@ -76,7 +76,7 @@ class GMC(MultiViewClusterer):
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         if sample_graph is not None:
             raise ValueError("GMC learns its own graph: it has no use for a sample_graph")
-        views.refuse_missing("GMC")
+        views.refuse_missing("GMC", "MultiViewClustering")
         n = views.n_samples
         result = gmc(
             [views.in_double(v) for v in range(views.n_views)],

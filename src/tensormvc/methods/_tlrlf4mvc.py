@@ -397,7 +397,7 @@ class TLRLF4MVC(TensorClusterer):
     device: Any = None
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
-        views.refuse_missing("TLRLF4MVC")
+        views.refuse_missing("TLRLF4MVC", "MultiViewClustering")
         rows, m = views.rows, views.n_views
         basis = self._fit_basis(views, seed, sample_graph)
         random = SampleRandom(views, seed)

@@ -191,14 +191,14 @@ class Views:
         scaled = unit_rows(checked.values, self.order, double=True)
         return scaled if is_tensor(array) else on_host(scaled)
 
-    def refuse_missing(self, what: str) -> None:
-        """Refuse missing samples where they would be similar to each other for that alone."""
+    def refuse_missing(self, what: str, instead: str) -> None:
+        """Refuse missing samples where they would be similar to each other for that alone, and say what to use."""
         if self.missing.any():
             sample, view = np.argwhere(self.missing)[0]
             raise ValueError(
                 f"{what} compares samples over all views, and sample {self.order[sample]} is missing in "
                 f"{self.names[view]} ({int(self.missing.sum())} such rows in all): complete them with "
-                "tensormvc.impute_views, or use SumGraph, which compares samples in the views that they have"
+                f"tensormvc.impute_views, or use {instead}, which compares samples in the views that they have"
             )
 
     def probe_draws(self, count: int) -> ProbeDraws:
