@@ -522,7 +522,7 @@ def _memberships(placement: Placement, links: sp.csr_array, scores: Any) -> NDAr
 
 def _labels(placement: Placement, links: sp.csr_array, scores: Any, least: float) -> NDArray[np.intp]:
     membership = placement.memberships(links)
-    return np.where(confidence(membership) < least, -1, np.argmax(membership, axis=1))
+    return np.where(confidence(membership) >= least, np.argmax(membership, axis=1), -1)
 
 
 def _coordinates(placement: Placement, links: sp.csr_array, scores: Any) -> NDArray[np.float64]:

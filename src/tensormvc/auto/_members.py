@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,15 +37,14 @@ FOLLOWS_PRESENCE = 0.1
 Progress = Callable[[int, int, str], None]
 
 
-# The name of a graph, its weights, whether its frequencies are damped, random numbers, and where to compute them.
-_Job = tuple[str, sp.csr_array, bool, SampleRandom, Any]
-
-
 class MemberPlan(NamedTuple):
     """One clustering of every look: how the views are fused, and whether more frequencies, damped, are used."""
 
     fusion: str
     damped: bool
+
+
+_Job = tuple[Evidence, MemberPlan, SampleRandom]
 
 
 @dataclass(frozen=True)
@@ -134,6 +132,7 @@ def run_looks(
         What there was no time for.
     """
     tried: list[Look] = []
+    plan = [*plan, *[MemberPlan("sample_graph", True)] * (sample_graph is not None)]
     start = time.perf_counter()
     while rest := looks[len(tried) :]:
         now = time.perf_counter()
@@ -142,16 +141,10 @@ def run_looks(
             break
         # All others if there is time, else as many looks at a time as keep all threads busy.
         some = rest if tried and now + len(rest) * each <= deadline else rest[: thread_count()]
-        graphs = parallel_map(lambda evidence: [evidence.graph(fusion) for fusion, _ in plan], some)
-        jobs: list[_Job] = []
-        for evidence, own in zip(some, graphs, strict=True):
-            named = [(f"{fusion} graph", graph, damped) for (fusion, damped), graph in zip(plan, own, strict=True)]
-            if sample_graph is not None:
-                named.append(("sample_graph", sample_graph, True))
-            # One stream of random numbers per graph: threads take the graphs in any order.
-            jobs += [(*graph, SampleRandom(evidence.views, seed), evidence.device) for graph in named]
-        labelings = iter(parallel_map(partial(_clustering, n_clusters, looks[0].views.missing), jobs))
-        clustered = [(evidence, dict(islice(labelings, len(jobs) // len(some)))) for evidence in some]
+        # One stream of random numbers per clustering: threads take them in any order.
+        jobs = [(evidence, member, SampleRandom(evidence.views, seed)) for member in plan for evidence in some]
+        labelings = parallel_map(partial(_clustering, n_clusters, sample_graph), jobs)
+        clustered = [(evidence, dict(labelings[i :: len(some)])) for i, evidence in enumerate(some)]
         for look in parallel_map(lambda item: _scored(*item), clustered):
             tried.append(look)
             progress(len(tried), len(looks), look.evidence.name)
@@ -159,16 +152,19 @@ def run_looks(
     return sorted(_weighted(tried), key=lambda look: -look.weight), left_out
 
 
-def _clustering(n_clusters: int, missing: NDArray[np.bool_], job: _Job) -> tuple[str, NDArray[np.intp]]:
+def _clustering(n_clusters: int, sample_graph: Any, job: _Job) -> tuple[str, NDArray[np.intp]]:
     """Cluster the low frequencies of a graph: one per cluster, or some more that count less the higher they are.
 
     If the clusters follow which views samples have, only frequencies that do not depend on that are used.
     """
-    name, graph, damped, random, device = job
+    evidence, (fusion, damped), random = job
+    graph = sample_graph if fusion == "sample_graph" else evidence.graph(fusion)
+    name = fusion if graph is sample_graph else f"{fusion} graph"
+    missing = evidence.views.missing
     count = int(MORE_FREQUENCIES * n_clusters) + 1 if damped else n_clusters
     labels = np.zeros(len(missing), dtype=np.intp)
     for apart in (None, missing):
-        values, points = low_frequencies(graph, count, device, apart)
+        values, points = low_frequencies(graph, count, evidence.device, apart)
         if damped:
             points = points * np.maximum(1 - values, 0) ** 2
         labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS if n_clusters < _MANY else 0)
