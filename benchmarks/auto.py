@@ -64,7 +64,7 @@ def load(name):
 
 
 # What the default is on a machine with nothing else to do, however busy this one is.
-USUAL = {"effort": "high"}
+USUAL = {"effort": "high", "time_budget": 3600}
 
 
 def fit(views, n_clusters, seed=0, **options):
