@@ -18,32 +18,37 @@ from tensormvc.views import as_views
 from .data import fit
 
 
+def unit(values):
+    """Samples at unit length, except where there is nothing but one feature."""
+    return normalize(values) if values.shape[1] > 1 else values
+
+
 def whitened(values):
     """The principal components, each divided by the root of its variance plus the mean variance."""
     pca = PCA().fit(values)
     n, d = values.shape
     variances = pca.explained_variance_ * (n - 1) / n
-    return normalize(pca.transform(values) / np.sqrt(variances + variances.sum() / min(n, d)))
+    return unit(pca.transform(values) / np.sqrt(variances + variances.sum() / min(n, d)))
 
 
 def centred(values):
     return values - values.mean(axis=0)
 
 
-def tf_idf(values, norm="l2"):
-    return TfidfTransformer(sublinear_tf=True, norm=norm).fit_transform(sp.csr_matrix(values)).toarray()
+def tf_idf(values):
+    return TfidfTransformer(sublinear_tf=True, norm=None).fit_transform(sp.csr_matrix(values)).toarray()
 
 
 FORMULAS = {
     "none": lambda x: x,
-    "unit": normalize,
-    "centred": lambda x: normalize(centred(x)),
+    "unit": unit,
+    "centred": lambda x: unit(centred(x)),
     "z-score": lambda x: StandardScaler().fit_transform(x),
-    "z-score-unit": lambda x: normalize(StandardScaler().fit_transform(x)),
-    "range": lambda x: normalize(MinMaxScaler().fit_transform(x)),
-    "root": lambda x: normalize(np.sqrt(x)),
-    "tf-idf": tf_idf,
-    "lsi": lambda x: normalize(tf_idf(x, norm=None)),
+    "z-score-unit": lambda x: unit(StandardScaler().fit_transform(x)),
+    "range": lambda x: unit(MinMaxScaler().fit_transform(x)),
+    "root": lambda x: unit(np.sqrt(x)),
+    "tf-idf": lambda x: unit(tf_idf(x)),
+    "lsi": lambda x: unit(tf_idf(x)),
     "log-counts": lambda x: centred(np.log1p(x / np.maximum(x.mean(axis=1, keepdims=True), 1e-300))),
     "log-ratio": lambda x: centred(np.log1p(x) - np.log1p(x).mean(axis=1, keepdims=True)),
     "whitened": whitened,
