@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.linalg import block_diag
 from sklearn.base import clone
 
 import tensormvc as tm
@@ -90,14 +91,14 @@ def disconnected_copies():
     """Two equal paths, and a triangle apart from them."""
     path = np.diag(np.ones(4), 1)
     path += path.T
-    return sp.block_diag([path, path, np.ones((3, 3)) - np.eye(3)]).toarray()
+    return block_diag(path, path, np.ones((3, 3)) - np.eye(3))
 
 
 GRAPHS_WITH_REPEATED_EIGENVALUES = {
     "ideal": tm.ideal_graph(np.repeat([0, 1, 2, 3], [5, 3, 6, 4])).toarray(),
-    "cliques": sp.block_diag([np.ones((5, 5)) - np.eye(5)] * 3).toarray(),
+    "cliques": block_diag(*[np.ones((5, 5)) - np.eye(5)] * 3),
     "copies": disconnected_copies(),
-    "isolated": sp.block_diag([np.ones((6, 6)), np.zeros((5, 5))]).toarray(),
+    "isolated": block_diag(np.ones((6, 6)), np.zeros((5, 5))),
     "complete": np.ones((12, 12)) - np.eye(12),
     "ring": np.roll(np.eye(10), 1, axis=0) + np.roll(np.eye(10), -1, axis=0),
     "empty": np.zeros((8, 8)),
@@ -176,7 +177,7 @@ def test_eigenvalue_zero_belongs_to_the_components():
 
 def test_lanczos_finds_repeated_frequencies_and_does_not_cut_them():
     clique = np.ones((6, 6)) - np.eye(6)
-    chain = sp.block_diag([clique] * 10).tolil()
+    chain = block_diag(*[clique] * 10)
     for i in range(9):
         chain[6 * i, 6 * (i + 1)] = chain[6 * (i + 1), 6 * i] = 0.5
     graph = sp.csr_array(chain)
@@ -419,7 +420,7 @@ def test_attributes_are_in_the_order_of_the_samples():
 @pytest.mark.parametrize("k", [5, 32])
 def test_a_truncated_transform_cuts_through_no_eigenspace(k, monkeypatch):
     """Three cliques of twenty: beyond the components there is one frequency, 57-fold."""
-    graph = sp.block_diag([np.ones((20, 20)) - np.eye(20)] * 3).toarray()
+    graph = block_diag(*[np.ones((20, 20)) - np.eye(20)] * 3)
     rng = np.random.default_rng(0)
     views = [rng.normal(size=(60, 4))]
     for dense_up_to in (500, 10):

@@ -769,6 +769,7 @@ def test_forged_manifests(n_files, tmp_path, model_file):
     """A forged model is refused or loaded: other errors, and memory beyond what it states, there are none."""
     path, members, rng = tmp_path / "model.tmvc", members_of(model_file), np.random.default_rng(2)
     most, refused = 2 * stated_bytes(model_file) + OVERHEAD, 0
+    tm.load(model_file)  # imports what it needs
     for _ in range(n_files):
         manifest = mutate(json.loads(members[-1][1]), rng)
         write_archive(path, [*members[:-1], ("manifest.json", json.dumps(manifest))])

@@ -1,4 +1,5 @@
 import itertools
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -112,7 +113,7 @@ def test_mudata_is_aligned_on_its_index():
         parts[name].var_names = [f"{name}{j}" for j in range(view.shape[1])]
     shuffled = np.random.default_rng(0).permutation(12)
     parts["b"] = parts["b"][shuffled].copy()
-    with mudata.set_options(pull_on_update=False):
+    with mudata.set_options(pull_on_update=False) if hasattr(mudata, "set_options") else nullcontext():
         made = as_views(mudata.MuData(parts))
     np.testing.assert_array_equal(made.row_keys, as_views(views).row_keys)
 

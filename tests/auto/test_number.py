@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.linalg import block_diag
 
 import tensormvc as tm
 from tensormvc.auto import _number
@@ -46,7 +47,7 @@ def test_modularities_come_from_the_finest_clusters(graph):
 
 
 def test_samples_without_links_are_clusters_of_their_own():
-    blocks = sp.block_diag([np.ones((6, 6)), np.ones((5, 5)), np.zeros((1, 1))], format="csr")
+    blocks = block_diag(np.ones((6, 6)), np.ones((5, 5)), np.zeros((1, 1)))
     labels, _ = _number._clusterings(sp.csr_array(blocks), np.array([2, 3]), complete(12))
     np.testing.assert_array_equal(labels[1], np.repeat([0, 1, 2], [6, 5, 1]))
 
