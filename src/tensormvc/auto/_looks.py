@@ -283,9 +283,8 @@ def _shared_links(
 
 def _overlaps(missing: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return the share of the pairs of samples that have both of two views, (m, m); at least that of one sample."""
-    n = len(missing)
     present = (~missing).astype(np.float64)
-    return np.square(np.maximum(present.T @ present, 1) / n)
+    return np.square(np.maximum(present.T @ present, 1) / len(missing))
 
 
 def _mean_over_others(

@@ -112,8 +112,14 @@ def index_column(reader: HDF5Reader, obs: Any, name: str) -> Any:
         raise DataError(f"{name!r} was written by AnnData before version 0.7: read and write it with a newer version")
     parts = reader.children(obs)
     key = "_index" if "_index" in parts else str(reader.attribute(obs, "_index"))
-    refuse_if(key not in parts or not reader.is_dataset(parts[key]), f"the obs of {name!r} has no index")
-    return parts[key]
+    index = _values_of(reader, parts.get(key))
+    refuse_if(index is None or not reader.is_dataset(index), f"the obs of {name!r} has no index")
+    return index
+
+
+def _values_of(reader: HDF5Reader, part: Any) -> Any:
+    """Return the dataset of a column; text that may be missing, as pandas 3 has it, is written with a mask beside."""
+    return part if part is None or reader.is_dataset(part) else reader.children(part).get("values", part)
 
 
 def _index(reader: HDF5Reader, obs: Any, name: str, n_samples: int | None = None) -> np.ndarray:
@@ -148,12 +154,12 @@ def _labels(reader: HDF5Reader, tables: list[Any], ids: np.ndarray, wanted: Labe
 
 
 def _column(reader: HDF5Reader, part: Any, name: str) -> np.ndarray:
-    if reader.is_dataset(part):
-        return reader.text(part)
+    if reader.is_dataset(plain_values := _values_of(reader, part)):
+        return reader.text(plain_values)
     parts = reader.children(part)
     if not {"codes", "categories"} <= set(parts):
         raise DataError(f"column {name!r} of obs is neither numbers nor text nor categories")
-    codes, categories = reader.read(parts["codes"]).ravel(), reader.text(parts["categories"])
+    codes, categories = reader.read(parts["codes"]).ravel(), reader.text(_values_of(reader, parts["categories"]))
     if len(codes) and (codes.dtype.kind not in "iu" or int(codes.min()) < 0 or int(codes.max()) >= len(categories)):
         raise LayoutError(f"column {name!r} of obs has samples without a category: pass labels=False")
     return np.asarray(categories[codes])
