@@ -222,14 +222,13 @@ class FittedClustering:
     def by_name(self, views: Any) -> Any:
         """Return views by name where their positions tell which of the fitted views they are."""
         given = self.names_as_given
-        if isinstance(views, Sequence) and not isinstance(views, str) and any(part is None for part in views):
-            if len(views) != len(given):
-                raise ValueError(
-                    f"{len(views)} views were passed to a model of {len(given)} views: pass None for the "
-                    "views that the samples lack"
-                )
-            views = dict(zip(given, views, strict=True))
-        elif isinstance(views, list | tuple) and len(views) == len(given) and hasattr(views[0], "shape"):
+        lacking = isinstance(views, list | tuple) and any(part is None for part in views)
+        if lacking and len(views) != len(given):
+            raise ValueError(
+                f"{len(views)} views were passed to a model of {len(given)} views: pass None for the "
+                "views that the samples lack"
+            )
+        if lacking or (isinstance(views, list | tuple) and len(views) == len(given) and hasattr(views[0], "shape")):
             views = dict(zip(given, views, strict=True))
         if not isinstance(views, dict):
             return views
