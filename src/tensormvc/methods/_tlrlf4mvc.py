@@ -146,7 +146,9 @@ def _coefficients(codes: Array, factors: list[Array]) -> list[Array]:
     return [contiguous(codes[: part.shape[0], v].T) @ in_double(part) for v, part in enumerate(factors)]
 
 
-@row_work(reads="factors frequencies low_rank low_frequency q2", writes="codes consensus q13", sets="shifted")
+@row_work(
+    reads="factors frequencies low_rank low_frequency q2", writes="codes consensus q13", sets="shifted", products=True
+)
 def _update_codes(rows: CodeRows, coefficients: list[Array], betas: tuple[float, float, float]) -> list[Array]:
     """Update B, B̂ and Q1, and what C is made of; return ‖ΔB_v‖², ‖B_v − B̂‖², ‖B_v‖², FᵀB, and B_vᵀA_v."""
     beta1, beta2, beta3 = betas

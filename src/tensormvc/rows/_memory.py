@@ -27,7 +27,7 @@ _MOST_ROWS = 2**14
 # Numbers of an array worked on together: few enough for the cache, enough for threads not to wait for the interpreter.
 _CACHED = 2**17
 # Rows of a product of thousands of columns that are worked on together.
-_PRODUCT_ROWS = 2**11
+_PRODUCT_ROWS = 2**9
 # Numbers below which threads would spend more time waiting for the interpreter than they save.
 _FEW = 2**19
 # A device wants large pieces.

@@ -39,7 +39,7 @@ class Declaration:
     exact : bool
         Whether results, such as counts, can be joined in any grouping without rounding.
     products : bool
-        Whether the result is a product of thousands of columns: large, and fastest over thousands of rows at a time.
+        Whether the result is a product of thousands of columns: large, and fastest over hundreds of rows at a time.
     """
 
     schema: type
