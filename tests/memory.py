@@ -1,7 +1,10 @@
-"""How much memory code takes, in a process of its own."""
+"""How much memory code takes, in a process of its own, and where arrays are."""
 
+import mmap
 import subprocess
 import sys
+
+import numpy as np
 
 _PROBE = """
 import sys, threading, time, warnings
@@ -38,3 +41,10 @@ def peak_memory(setup, statement, paths):
     """
     command = [sys.executable, "-c", _PROBE, setup, statement, *map(str, paths)]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def is_on_disk(array):
+    """Whether a NumPy array is mapped to a file."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap.mmap)

@@ -6,9 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tensormvc.backend.scratch import is_on_disk
-
-from ..memory import peak_memory
+from ..memory import is_on_disk, peak_memory
 from ..methods.test_on_disk import in_hdf5, in_npy, in_parquet
 from .data import blobs, limit_landmarks, quiet_fit, with_gaps
 

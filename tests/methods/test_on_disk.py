@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensormvc as tm
-from tensormvc.backend.scratch import is_on_disk, scratch_array
+from tensormvc.backend.scratch import scratch_array
 from tensormvc.graphs import bkhk
 from tensormvc.graphs._bkhk_rows import bkhk_of_rows
 from tensormvc.rows import InMemory
 from tensormvc.views import as_views
 
-from ..memory import peak_memory
+from ..memory import is_on_disk, peak_memory
 
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -16,10 +16,11 @@ import scipy.sparse as sp
 
 import tensormvc as tm
 from tensormvc.backend.arrays import Array, is_tensor, namespace, on_host
-from tensormvc.backend.scratch import is_on_disk, scratch_array
+from tensormvc.backend.scratch import scratch_array
 from tensormvc.rows import InMemory, OnDisk, RowArrays, piece_size, pieces, row_blocks, row_work
 
 from ..conftest import CLUSTER_LEFTOVERS, local_cluster
+from ..memory import is_on_disk
 
 pytestmark = CLUSTER_LEFTOVERS
 

@@ -205,7 +205,7 @@ class Scaling:
         return (_unit(scaled) if recipe.unit and scaled.shape[1] > 1 else scaled) / self.size
 
 
-def fit_scaling(view: Any, name: str, device: Any = None) -> Scaling:
+def fit_and_scale(view: Any, name: str, device: Any = None) -> tuple[Scaling, Any]:
     """Fit a scaling to the samples of a (lean) view.
 
     Parameters
@@ -219,13 +219,11 @@ def fit_scaling(view: Any, name: str, device: Any = None) -> Scaling:
 
     Returns
     -------
-    Scaling
+    scaling : Scaling
+        The fitted scaling.
+    scaled : ndarray or csr_array of shape (n, d')
+        The samples, scaled.
     """
-    return fit_and_scale(view, name, device)[0]
-
-
-def fit_and_scale(view: Any, name: str, device: Any = None) -> tuple[Scaling, Any]:
-    """Return a scaling fitted to samples, as `fit_scaling` does, and the samples scaled."""
     recipe = RECIPES[name]
     values = VALUES[recipe.values](view)
     factor = _factor(values, recipe)

@@ -1,7 +1,6 @@
 """Arrays in temporary files, for data that do not fit in memory."""
 
 import math
-import mmap
 import os
 import shutil
 import tempfile
@@ -32,10 +31,3 @@ def scratch_array(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
             # Space is reserved now: running out of it while the array is written to would kill the process.
             os.posix_fallocate(file.fileno(), 0, needed)
         return np.memmap(file, dtype=dtype, mode="w+", shape=shape).view(np.ndarray)
-
-
-def is_on_disk(array: Any) -> bool:
-    """Whether a NumPy array is mapped to a file."""
-    while isinstance(array, np.ndarray):
-        array = array.base
-    return isinstance(array, mmap.mmap)
