@@ -1,5 +1,6 @@
 """Run a plan: fit by fit until all results are stored, in any number of processes."""
 
+import math
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -237,9 +238,10 @@ def _outlook(plan: Plan, wanted: Sequence[Cell], scores: Mapping[str, float], se
             dataset, method, transform = group
             total += count * _rough_seconds(method, transform, sizes[dataset])
             untimed += count
-    n_done = len(jobs.keys() & finished)
-    n_failed = n_done - len(jobs.keys() & seconds.keys())
-    return Outlook(n_done, n_failed, len(jobs) + undecided.total(), total, untimed)
+    done = jobs.keys() & finished
+    # Both from the scores: durations are read later, when more fits may have ended.
+    n_failed = sum(math.isnan(scores[key]) for key in done)
+    return Outlook(len(done), n_failed, len(jobs) + undecided.total(), total, untimed)
 
 
 def _work(plan: Plan, wanted: list[Cell], loaded: dict[str, Data], store: Store, retry_before: float) -> Iterator[bool]:
