@@ -16,12 +16,12 @@ from ..backend.threads import one_blas_thread
 from ..rows import SampleRandom, kmeans
 
 # Number of samples whose Ward tree gives k-means a start.
-_TREE_SAMPLES = 1000
+_TREE_SAMPLES = 600
 _TREE_SAMPLES_PER_CLUSTER = 60
 # With so many times more samples, a rare cluster may have none of those. Then this share of them joins that are far
 # from the clusters of the tree, and a second tree gives another start.
-_FEW = 5
-_BADLY_PLACED = 0.2
+_FEW = 8
+_BADLY_PLACED = 1 / 3
 _RESTARTS = 10
 # Up to this number of clusters of all clusterings, all eigenpairs of the co-association take less time than some.
 _DENSE_UP_TO = 1000
