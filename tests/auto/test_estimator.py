@@ -214,7 +214,7 @@ def test_a_view_of_weight_zero_counts_where_a_sample_has_no_other():
 
 
 def test_unrelated_views_and_weak_clusters_are_told():
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(3)
     noise = [rng.normal(size=(100, 8)), rng.normal(size=(100, 9))]
     with pytest.warns(UserWarning, match="no view confirms another|the clusters are weak") as caught:
         model = fit(noise, 4)

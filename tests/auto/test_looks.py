@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import tensormvc as tm
 from tensormvc.auto._evidence import neighbours_in, spread
 from tensormvc.auto._looks import _shared_links, asked_weights, gather_evidence, gather_looks, scaled_rows
-from tensormvc.auto._scaling import fit_scaling
+from tensormvc.auto._scaling import fit_and_scale
 from tensormvc.views import as_views
 
 from .data import blobs, with_gaps
@@ -67,7 +67,7 @@ def test_neighbours_are_searched_among_the_samples_that_have_the_view():
 def test_scaled_rows_are_zero_where_a_sample_is_missing(form):
     view = np.random.default_rng(0).normal(size=(10, 4))
     for name in ("z-score", "whitened", "unit"):
-        scaling = fit_scaling(view, name)
+        scaling = fit_and_scale(view, name)[0]
         whole = np.asarray(scaling.apply(view))
         for rows in (np.arange(10), np.array([1, 4, 7]), np.zeros(0, dtype=int)):
             scaled = scaled_rows(scaling, form(view), rows)

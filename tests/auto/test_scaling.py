@@ -11,11 +11,15 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler, normalize
 
 from tensormvc.auto import suggest_scaling
 from tensormvc.auto._looks import gather_looks
-from tensormvc.auto._scaling import RECIPES, fit_scaling, lean, refuse_sizes, suitable_scalings, usual_scaling
+from tensormvc.auto._scaling import RECIPES, fit_and_scale, lean, refuse_sizes, suitable_scalings, usual_scaling
 from tensormvc.metrics import clustering_accuracy
 from tensormvc.views import as_views
 
 from .data import fit
+
+
+def fit_scaling(view, name):
+    return fit_and_scale(view, name)[0]
 
 
 def unit(values):

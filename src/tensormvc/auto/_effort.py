@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from ..backend.threads import parallel_ranges
-from ._members import MemberPlan
+from ._evidence import FUSIONS
 
 # Costs in units of `_unit_of_work`, as measured: of comparing two samples in a view, of each of its features, and of a
 # landmark in one clustering, which grows with the square of the number of clusters.
@@ -23,8 +23,6 @@ _LOOKS = 7
 # Size of the matrices that a unit of work multiplies.
 _UNIT = 512
 
-_SUM, _JOINT, _AGREEMENT = MemberPlan("sum", True), MemberPlan("joint", True), MemberPlan("agreement", False)
-
 
 @dataclass(frozen=True)
 class Effort:
@@ -36,13 +34,10 @@ class Effort:
         Its name.
     most_landmarks : int
         Number of samples that are clustered at most.
-    plan : tuple of MemberPlan
-        The clusterings of each way to look at the views.
     """
 
     name: str
     most_landmarks: int
-    plan: tuple[MemberPlan, ...]
 
     def work(self, n_samples: int, widths: list[int], n_clusters: int, *, on_device: bool = False) -> float:
         """Return the estimated cost of a fit, in units of `_unit_of_work`."""
@@ -52,17 +47,12 @@ class Effort:
         if on_device:
             pair /= _DEVICE_SPEED
         member = n * (n_clusters + 5) * (n_clusters + 25) * _PER_MEMBER
-        return n * (_LOOKS * n + n_samples - n) * pair + _LOOKS * len(self.plan) * member
+        return n * (_LOOKS * n + n_samples - n) * pair + _LOOKS * len(FUSIONS) * member
 
 
 EFFORTS = {
     effort.name: effort
-    for effort in (
-        Effort("low", 2_000, (_SUM, _JOINT)),
-        Effort("medium", 5_000, (_SUM, _JOINT, _AGREEMENT)),
-        Effort("high", 10_000, (_SUM, _JOINT, _AGREEMENT)),
-        Effort("full", 20_000, (_SUM, _JOINT, _AGREEMENT)),
-    )
+    for effort in (Effort("low", 2_000), Effort("medium", 5_000), Effort("high", 10_000), Effort("full", 20_000))
 }
 # "full" is for those who ask for it.
 _BY_BUDGET = ("high", "medium", "low")

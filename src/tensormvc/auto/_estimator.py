@@ -243,7 +243,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         if sample_graph is not None:
             sample_graph = sp.csr_array(sample_graph[landmarks][:, landmarks])
         deadline = start + _MEMBER_SHARE * self.time_budget
-        tried, left_out = run_looks(looks, effort.plan, self.n_clusters_, sample_graph, seed, deadline, self._notify)
+        tried, left_out = run_looks(looks, self.n_clusters_, sample_graph, seed, deadline, self._notify)
         same = first_of_duplicates(samples.hashes, samples.missing)
         shares, embedding = _consensus(tried, self.n_clusters_, seed, same)
         if (found := shares.shape[1]) < self.n_clusters_:

@@ -20,7 +20,7 @@ from ._scaling import Scaling
 Measure = Callable[[Any, Any], float]
 # Sizes of the neighbourhoods in a view, and in all views together.
 NEIGHBOURS = (10, 20)
-FUSIONS = ("sum", "joint", "agreement")
+FUSIONS = ("sum", "joint")
 
 
 def neighbour_information(graph: Any, labels: Any) -> float:
@@ -208,9 +208,9 @@ class Evidence:
 
         Parameters
         ----------
-        kind : {"sum", "joint", "agreement"}
-            The weighted sum of the views' fuzzy graphs, in which one view is enough for a link; the fuzzy graph of the
-            weighted, concatenated views; or the squared weighted number of views that have a link.
+        kind : {"sum", "joint"}
+            The weighted sum of the views' fuzzy graphs, in which one view is enough for a link; or the fuzzy graph of
+            the weighted, concatenated views.
         n_neighbors : int, optional
             Number of neighbours in the concatenated views, by default the larger one of ``sizes``.
 
@@ -222,10 +222,9 @@ class Evidence:
             lists = self.joint_neighbours
             return (lists if n_neighbors is None else lists.nearest(n_neighbors)).fuzzy_graph()
         roots = np.sqrt(self.sample_weights)
-        graphs = self._links if kind == "agreement" else self._view_graphs(Neighbours.fuzzy_graph)
+        graphs = self._view_graphs(Neighbours.fuzzy_graph)
         weighted = [scaled_graph(graph, root) for graph, root in zip(graphs, roots.T, strict=True)]
-        total = sp.csr_array(sum(weighted[1:], weighted[0]))
-        return total.power(2) if kind == "agreement" else total
+        return sp.csr_array(sum(weighted[1:], weighted[0]))
 
     def score(self, labels: Any, measure: Measure = neighbour_information, weighted: bool = True) -> float:
         """Return how well a clustering, in working order, fits the graphs of the views: the mean of a measure."""

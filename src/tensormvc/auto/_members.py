@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,14 +17,14 @@ from ..backend.linalg import one_hot
 from ..backend.threads import parallel_map, thread_count
 from ..rows import SampleRandom
 from ._consensus import cluster_embedding
-from ._evidence import Evidence
+from ._evidence import FUSIONS, Evidence
 from ._spectrum import low_frequencies
 
 # A clustering whose score is this share below the best of its look counts e times less.
 TEMPERATURE = 0.05
 # A clustering that agrees with the others by this much less (adjusted Rand index) than the best counts e times less.
 AGREEMENT_TEMPERATURE = 0.1
-# Eigenvectors per cluster of the larger embeddings: small clusters may appear only in later ones.
+# Eigenvectors per cluster: small clusters may appear only in later ones.
 MORE_FREQUENCIES = 1.3
 
 # Random starts of k-means beside the one from a Ward tree, which they hardly ever beat with many clusters.
@@ -37,14 +37,7 @@ FOLLOWS_PRESENCE = 0.1
 Progress = Callable[[int, int, str], None]
 
 
-class MemberPlan(NamedTuple):
-    """One clustering of every look: how the views are fused, and whether more frequencies, damped, are used."""
-
-    fusion: str
-    damped: bool
-
-
-_Job = tuple[Evidence, MemberPlan, SampleRandom]
+_Job = tuple[Evidence, str, SampleRandom]
 
 
 @dataclass(frozen=True)
@@ -98,7 +91,6 @@ class Look:
 
 def run_looks(
     looks: list[Evidence],
-    plan: Sequence[MemberPlan],
     n_clusters: int,
     sample_graph: Any,
     seed: int,
@@ -111,8 +103,6 @@ def run_looks(
     ----------
     looks : list of Evidence
         The scaled and weighted views, in several ways.
-    plan : sequence of MemberPlan
-        The clusterings of each look.
     n_clusters : int
         Number of clusters.
     sample_graph : csr_array of shape (n, n) or None
@@ -132,7 +122,7 @@ def run_looks(
         What there was no time for.
     """
     tried: list[Look] = []
-    plan = [*plan, *[MemberPlan("sample_graph", True)] * (sample_graph is not None)]
+    fusions = [*FUSIONS, *["sample_graph"] * (sample_graph is not None)]
     start = time.perf_counter()
     while rest := looks[len(tried) :]:
         now = time.perf_counter()
@@ -142,7 +132,7 @@ def run_looks(
         # All others if there is time, else as many looks at a time as keep all threads busy.
         some = rest if tried and now + len(rest) * each <= deadline else rest[: thread_count()]
         # One stream of random numbers per clustering: threads take them in any order.
-        jobs = [(evidence, member, SampleRandom(evidence.views, seed)) for member in plan for evidence in some]
+        jobs = [(evidence, fusion, SampleRandom(evidence.views, seed)) for fusion in fusions for evidence in some]
         labelings = parallel_map(partial(_clustering, n_clusters, sample_graph), jobs)
         clustered = [(evidence, dict(labelings[i :: len(some)])) for i, evidence in enumerate(some)]
         for look in parallel_map(lambda item: _scored(*item), clustered):
@@ -153,20 +143,19 @@ def run_looks(
 
 
 def _clustering(n_clusters: int, sample_graph: Any, job: _Job) -> tuple[str, NDArray[np.intp]]:
-    """Cluster the low frequencies of a graph: one per cluster, or some more that count less the higher they are.
+    """Cluster the low frequencies of a graph, which count less the higher they are.
 
     If the clusters follow which views samples have, only frequencies that do not depend on that are used.
     """
-    evidence, (fusion, damped), random = job
+    evidence, fusion, random = job
     graph = sample_graph if fusion == "sample_graph" else evidence.graph(fusion)
     name = fusion if graph is sample_graph else f"{fusion} graph"
     missing = evidence.views.missing
-    count = int(MORE_FREQUENCIES * n_clusters) + 1 if damped else n_clusters
+    count = int(MORE_FREQUENCIES * n_clusters) + 1
     labels = np.zeros(len(missing), dtype=np.intp)
     for apart in (None, missing):
         values, points = low_frequencies(graph, count, evidence.device, apart)
-        if damped:
-            points = points * np.maximum(1 - values, 0) ** 2
+        points = points * np.maximum(1 - values, 0) ** 2
         labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS if n_clusters < _MANY else 0)
         if follows_presence(missing, labels) <= FOLLOWS_PRESENCE:
             break

@@ -199,7 +199,8 @@ def _candidates(
             distances, joint = room[: rows.stop - lo], total[: rows.stop - lo]
             joint[:] = np.where(lacking, np.inf, 0)
             for find, own, other in zip(finds, left, right, strict=True):
-                np.matmul(own[rows], other, out=distances)
+                with np.errstate(invalid="ignore"):  # BLAS may multiply what is infinite by the zeros that it pads with
+                    np.matmul(own[rows], other, out=distances)
                 find.select(rows, distances)
                 if find in used:
                     joint += distances

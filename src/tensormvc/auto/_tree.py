@@ -45,7 +45,7 @@ class ClusterTree:
         Nodes that merge, finest first. Leaves are numbered from 0, and merge j makes node ``most + j``, so that the
         first ``most − k`` merges give k clusters.
     stability : ndarray of shape (most − 1,)
-        For each merge, how distinct its two nodes are: max(0, 1 − across/inside), averaged over several graphs. Across
+        For each merge, how distinct its two nodes are: max(0, 1 − across/inside), the smaller one of two graphs. Across
         is the weight of the links between the two nodes. Inside is the weight of the widest cut through one node,
         parallel to the split, in the node where it is smaller: samples are ordered by where a random walk that starts
         at them is after ten lazy steps, and cut at any position. The stability is 1 if no link runs between the nodes,
@@ -213,7 +213,7 @@ def _stability(
     stability = np.zeros(len(merges))
     for j, (left, right) in enumerate(merges.tolist()):
         (first, middle), (_, last) = spans[left], spans[right]
-        stability[j] = np.mean([_separation(graph[first:last, first:last], middle - first) for graph in graphs])
+        stability[j] = min(_separation(graph[first:last, first:last], middle - first) for graph in graphs)
     return stability
 
 
