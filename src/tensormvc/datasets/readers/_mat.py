@@ -4,6 +4,7 @@ import math
 import os
 import struct
 import zlib
+from inspect import signature
 from io import BytesIO
 from typing import Any
 
@@ -22,6 +23,8 @@ _CELL, _STRUCT, _OBJECT, _CHAR, _SPARSE, _FUNCTION, _OPAQUE = 1, 2, 3, 4, 5, 16,
 # Bytes per value of the numeric classes, from double to uint64.
 _NUMERIC = {6: 8, 7: 4, 8: 1, 9: 1, 10: 2, 11: 2, 12: 4, 13: 4, 14: 8, 15: 8}
 _IS_COMPLEX = 0x0800
+# Older versions of SciPy return sparse matrices only, newer ones warn unless they are told which to return.
+_SPARSE_ARRAYS = {"spmatrix": False} if "spmatrix" in signature(scipy.io.loadmat).parameters else {}
 
 
 def read_mat(path: str) -> dict[str, Any]:
@@ -59,7 +62,7 @@ def read_mat(path: str) -> dict[str, Any]:
 
 def _load(content: bytes, budget: Budget, **options: Any) -> dict[str, Any]:
     with np.errstate(invalid="ignore"):  # a damaged file may hold numbers that their type cannot
-        values = scipy.io.loadmat(BytesIO(content), **options)  # type: ignore[arg-type]
+        values = scipy.io.loadmat(BytesIO(content), **options, **_SPARSE_ARRAYS)  # type: ignore[arg-type]
     return {name: _plain(value, budget) for name, value in values.items() if not name.startswith("__")}
 
 
@@ -87,8 +90,7 @@ class _Walk:
 
     def __init__(self, content: bytes, order: str, budget: Budget) -> None:
         self.content, self.order, self.budget = content, order, budget
-        self.position = 0
-        self.is_complex = False
+        self.position, self.is_complex = 0, False
 
     def tag(self) -> tuple[int, int]:
         """Return the two numbers of the next tag."""
@@ -160,8 +162,7 @@ def _plain(value: Any, budget: Budget) -> Any:
         return checked_sparse(value.astype(bool if value.dtype == bool else np.float64), budget)
     if isinstance(value, scipy.io.matlab.MatlabFunction | scipy.io.matlab.MatlabOpaque):
         return Opaque("function handle or object")
-    if value.dtype.names:
-        names = value.dtype.names
+    if names := value.dtype.names:
         records = [{name: _plain(record[name], budget) for name in names} for record in value.ravel(order="F")]
         return records[0] if len(records) == 1 else records
     if value.dtype == object:
