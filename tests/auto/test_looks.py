@@ -114,6 +114,22 @@ def test_unrelated_views_are_weighted_by_their_own_neighbourhoods():
     assert weights["noise"] < 0.2 * weights["clusters"]
 
 
+def test_samples_with_few_views_are_not_near_to_all_others():
+    """A mean of few distances is often small: then these samples link clusters that have nothing in common."""
+    views, y = tm.datasets.load_digits_views(600)
+    views = [views[0], views[1], np.hstack(views)[:, ::3], np.hstack(views)[:, 1::3]]
+    missing = np.random.default_rng(0).random((600, 4)) < 0.35
+    missing[missing.all(axis=1), 0] = False
+    for view, lacking in zip(views, missing.T, strict=True):
+        view[lacking] = np.nan
+    for look in gather_looks(as_views(views, unit=False, canonical=False, lenient=True)):
+        graph, few = look.graph("joint").tocoo(), look.views.missing.sum(axis=1) > 1
+        row, column = graph.coords
+        degrees = np.bincount(row, graph.data)
+        assert degrees[few].mean() < degrees.mean()
+        assert graph.data[y[row] == y[column]].sum() > 0.78 * graph.data.sum()
+
+
 def test_sample_weights_leave_out_what_is_missing():
     views, _y = blobs()
     views = as_views([with_gaps(views)[0], views[1]], unit=False, lenient=True)

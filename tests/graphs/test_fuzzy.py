@@ -1,5 +1,7 @@
 """Lists of nearest neighbours and fuzzy graphs, against brute force."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -46,7 +48,7 @@ def test_many_samples_at_one_distance_are_no_neighbours():
 
 def rule_for_ties(distances, k):
     """The neighbours by the rule for ties, literally, from exact distances (a dict, infinite ones left out)."""
-    finite = {j: distance for j, distance in distances.items() if np.isfinite(distance)}
+    finite = {j: distance for j, distance in distances.items() if distance < np.inf}
     kth = sorted(finite.values())[k - 1] if len(finite) >= k else np.inf
     tied = [j for j, distance in finite.items() if distance <= kth]
     nearer = [j for j, distance in finite.items() if distance < kth]
@@ -87,47 +89,51 @@ def test_the_rule_for_ties_holds_for_parts_of_every_kind(backend, seed, n, width
 
 @st.composite
 def samples_with_missing_parts(draw):
-    """Points with whole coordinates in several parts, and the shares of the parts, 0 where a sample lacks one."""
+    """Points with whole coordinates in several parts, and which samples lack which part."""
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     n, n_parts = draw(st.integers(3, 25)), draw(st.integers(1, 3))
     parts = [rng.integers(0, 4, size=(n, draw(st.integers(1, 4)))).astype(float) for _ in range(n_parts)]
     missing = rng.random((n, n_parts)) < draw(st.sampled_from([0.0, 0.2, 0.6]))
-    # Powers of two, so that distances are exact.
-    shares = np.where(missing, 0, np.array([0.5, 0.25, 0.25])[:n_parts])
     for part, lacking in zip(parts, missing.T, strict=True):
         part[lacking] = 0
-    return parts, shares
+    return parts, missing
 
 
-def masked_distance(parts, shares, i, j):
-    """The distance over the parts that both have, divided by the share of these parts in all; infinite without any."""
-    common = (shares[i] > 0) & (shares[j] > 0)
-    total = sum(((part[i] - part[j]) ** 2).sum() for part, both in zip(parts, common, strict=True) if both)
-    return total / shares[i, common].sum() if common.any() else np.inf
+def masked_distances(parts, missing):
+    """The exact distances over the parts that both have, plus the mean ones in the others; infinite without any."""
+    n = len(missing)
+    total = [[Fraction(0)] * n for _ in range(n)]
+    for part, lacking in zip(parts, missing.T, strict=True):
+        squares = ((part[:, None] - part) ** 2).sum(axis=2).astype(int)
+        present = ~lacking
+        mean = Fraction(int(squares[np.ix_(present, present)].sum()), max(int(present.sum()) ** 2, 1))
+        for i in range(n):
+            for j in range(n):
+                total[i][j] += int(squares[i, j]) if present[i] and present[j] else mean
+    common = (~missing).astype(int) @ (~missing).T
+    return [[total[i][j] if common[i, j] else np.inf for j in range(n)] for i in range(n)]
 
 
 @given(samples_with_missing_parts(), st.booleans())
 def test_masked_distances_are_those_of_brute_force(samples, sparse):
-    parts, shares = samples
-    n = len(shares)
+    parts, missing = samples
+    n = len(missing)
     form = sp.csr_array if sparse else np.asarray
-    blocks = DistanceBlocks([form(part) for part in parts], shares=shares)
-    expected = [[masked_distance(parts, shares, i, j) for j in range(n)] for i in range(n)]
-    # A division by the total share.
-    np.testing.assert_allclose(blocks.block(0, n), expected, rtol=1e-14, atol=1e-13)
-    np.testing.assert_allclose(blocks.block(1, n - 1), expected[1 : n - 1], rtol=1e-14, atol=1e-13)
+    blocks = DistanceBlocks([form(part) for part in parts], missing=missing)
+    expected = np.array(masked_distances(parts, missing), dtype=float)
+    np.testing.assert_allclose(blocks.block(0, n), expected, rtol=1e-13, atol=1e-12)
+    np.testing.assert_allclose(blocks.block(1, n - 1), expected[1 : n - 1], rtol=1e-13, atol=1e-12)
 
 
 @pytest.mark.filterwarnings("error")
 @given(samples_with_missing_parts(), st.data())
 def test_neighbours_with_missing_parts_are_those_of_brute_force(samples, data):
-    parts, shares = samples
-    n = len(shares)
+    parts, missing = samples
+    n = len(missing)
     k = data.draw(st.integers(1, n - 1))
-    expected = [
-        rule_for_ties({j: masked_distance(parts, shares, i, j) for j in range(n) if j != i}, k) for i in range(n)
-    ]
-    found = find_neighbours(parts, k, shares=shares)
+    distances = masked_distances(parts, missing)
+    expected = [rule_for_ties({j: distances[i][j] for j in range(n) if j != i}, k) for i in range(n)]
+    found = find_neighbours(parts, k, missing=missing)
     assert list(map(set, lists_of(found))) == list(map(set, expected))
     fuzzy = found.fuzzy_graph()
     assert np.isfinite(fuzzy.data).all()
@@ -136,10 +142,10 @@ def test_neighbours_with_missing_parts_are_those_of_brute_force(samples, data):
     assert np.diff(found.starts)[alone].sum() == 0
 
 
-def test_complete_samples_need_no_shares():
+def test_complete_samples_need_no_mask():
     points = np.random.default_rng(0).normal(size=(30, 6))
-    parts = [points[:, :2] * np.sqrt(0.25), points[:, 2:] * np.sqrt(0.75)]
-    whole, masked = find_neighbours(parts, 5), find_neighbours(parts, 5, shares=np.tile([0.25, 0.75], (30, 1)))
+    parts = [points[:, :2], points[:, 2:]]
+    whole, masked = find_neighbours(parts, 5), find_neighbours(parts, 5, missing=np.zeros((30, 2), dtype=bool))
     np.testing.assert_array_equal(masked.indices, whole.indices)
     np.testing.assert_allclose(masked.squares, whole.squares, rtol=1e-10)
 

@@ -188,10 +188,8 @@ class Evidence:
     @cached_property
     def joint_neighbours(self) -> Neighbours:
         """The nearest neighbours in the weighted, concatenated views."""
-        gaps = self.views.missing.any()
-        shares = np.where(self.views.missing, 0, self.weights / self.weights.sum()) if gaps else None
-        parts = [on_device(part, self.device) for part in self.joint_parts]
-        return find_neighbours(parts, self.sizes[-1], shares=shares)
+        missing, parts = self.views.missing, [on_device(part, self.device) for part in self.joint_parts]
+        return find_neighbours(parts, self.sizes[-1], missing=missing if missing.any() else None)
 
     def _view_graphs(self, make: Callable[[Neighbours], sp.csr_array]) -> list[sp.csr_array]:
         """Return a graph of every view over all samples."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..backend.arrays import is_sparse
-from ..graphs._fuzzy import find_neighbours
 from ..views import as_views
 from ._low_rank import low_rank_values
 from ._scaling import lean, refuse_sizes
@@ -62,10 +60,6 @@ class Completion:
             part[lacking] = 0
             parts.append(np.nan_to_num(part, copy=False))
         return parts
-
-    @cached_property
-    def _scaled(self) -> list[NDArray[np.float64]]:
-        return self.scaled(self.arrays, self.missing)
 
     def features(self, arrays: list[Any], missing: NDArray[np.bool_]) -> _Features:
         """Return samples standardised, and how much each of their features counts: not at all where it is missing."""
@@ -192,11 +186,12 @@ class _Features:
 def _nearest(compared: list[tuple[_Features, _Features]], n_neighbors: int) -> sp.csr_array:
     """Return the graph from samples to the nearest others, by the sum of several distances.
 
-    A distance is the mean squared difference over the features that both have, weighted by how much these count.
+    A distance is the mean squared difference over the features that both have, weighted by how much these count. Those
+    without any in common do not count as neighbours.
     """
     n, n_others = len(compared[0][0].values), len(compared[0][1].values)
     step = max(1, _BLOCK_BYTES // (8 * n_others))
-    nearest = np.empty((n, n_neighbors), dtype=np.intp)
+    nearest, weights = np.empty((n, n_neighbors), dtype=np.intp), np.empty((n, n_neighbors))
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         total = np.zeros((rows.stop - start, n_others))
@@ -208,17 +203,18 @@ def _nearest(compared: list[tuple[_Features, _Features]], n_neighbors: int) -> s
             total += np.divide(squares, common, out=np.full_like(squares, np.inf), where=common > 0)
             if own is others:
                 total[np.arange(rows.stop - start), np.arange(start, rows.stop)] = np.inf
-        nearest[rows] = np.argpartition(total, n_neighbors - 1, axis=1)[:, :n_neighbors]
-    nearest.sort(axis=1)
+        nearest[rows] = np.sort(np.argpartition(total, n_neighbors - 1, axis=1)[:, :n_neighbors], axis=1)
+        weights[rows] = np.isfinite(np.take_along_axis(total, nearest[rows], axis=1))
     indptr = np.arange(n + 1) * n_neighbors
-    return sp.csr_array((np.ones(nearest.size), nearest.ravel(), indptr), shape=(n, n_others))
+    return sp.csr_array((weights.ravel(), nearest.ravel(), indptr), shape=(n, n_others))
 
 
 def complete_samples(arrays: list[Any], missing: NDArray[np.bool_]) -> list[Any]:
     """Return views in which missing samples are the mean of their nearest neighbours in the views they have."""
     if not missing.any():
         return arrays
-    links = _links(arrays, missing)
+    features = Completion.of(arrays, missing).features(arrays, missing)
+    links = _nearest([(features, features)], min(_NEIGHBOURS, len(missing) - 1))
     completed = list(arrays)
     for v, lacking in enumerate(missing.T):
         if lacking.any():
@@ -227,13 +223,6 @@ def complete_samples(arrays: list[Any], missing: NDArray[np.bool_]) -> list[Any]
             completed[v] = values.copy()
             completed[v][lacking] = means
     return completed
-
-
-def _links(arrays: list[Any], missing: NDArray[np.bool_]) -> sp.csr_array:
-    """Return the graph from each sample to its nearest neighbours, in the standardised views that both have."""
-    parts = Completion.of(arrays, missing)._scaled
-    shares = np.where(missing, 0, 1 / missing.shape[1]) if missing.any() else None
-    return find_neighbours(parts, min(_NEIGHBOURS, len(missing) - 1), shares=shares).graph()
 
 
 def _statistics(array: Any, present: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -169,8 +169,7 @@ def _centre_distances(evidence: Evidence, labels: NDArray[np.intp], k: int) -> N
         np.asarray(total.toarray() if is_sparse(total) else total) / np.maximum(count, 1)[:, None]
         for total, count in zip(sums, counts.T, strict=True)
     ]
-    shares = np.where(counts > 0, evidence.weights / evidence.weights.sum(), 0)
-    squares = np.asarray(DistanceBlocks(centres, shares=shares).block(0, k))
+    squares = np.asarray(DistanceBlocks(centres, missing=counts == 0).block(0, k))
     largest = squares[np.isfinite(squares)].max()
     return np.asarray(np.minimum(squares / largest, 1) if largest > 0 else np.zeros((k, k)))
 

@@ -48,10 +48,11 @@ class DistanceBlocks:
         The points yⱼ, in float64; by default the samples themselves.
     scale : float, optional
         Squared length that ties are judged by; by default that of the longest sample or point.
-    shares : ndarray of shape (n, n_parts), optional
-        Share of each part in the distances, 0 where a sample lacks it, where the samples are compared with each other.
-        Two samples are then compared in the parts that both have, and their distance is divided by the total share of
-        these; without any it is infinite.
+    missing : ndarray of bool of shape (n, n_parts), optional
+        Which samples lack which part, where they are compared with each other; rows that are missing are zero. In a
+        part that one of them lacks, two samples are at the mean squared distance of the part; without any in common,
+        they are infinitely far apart. A mean over the parts that both have would make samples with few of them near to
+        all others: it varies more, the fewer they are, and is small if distances in these parts are.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class DistanceBlocks:
         parts: list[Any],
         others: list[Any] | None = None,
         scale: float | None = None,
-        shares: NDArray[np.float64] | None = None,
+        missing: NDArray[np.bool_] | None = None,
     ) -> None:
         # Samples that are compared with other points may be on disk, and are converted block by block.
         self.parts = [in_double(part) for part in parts] if others is None else parts
@@ -68,9 +69,12 @@ class DistanceBlocks:
         self.other_squares = self.squares if others is None else _squared_lengths(self.others)
         largest = max(float(self.squares.max()), float(self.other_squares.max()), np.finfo(np.float64).tiny)
         self.scale = largest if scale is None else scale
-        self.shares = shares
-        if shares is not None:
+        self.missing = missing
+        if missing is not None:
             self.squares_of_parts = np.column_stack([_squared_lengths([part]) for part in self.parts])
+            counts = np.maximum((~missing).sum(axis=0), 1)
+            centres = [part.sum(axis=0) / count for part, count in zip(self.parts, counts, strict=True)]
+            self.usual = 2 * (self.squares_of_parts.sum(axis=0) / counts - [centre @ centre for centre in centres])
         room = DEVICE_BLOCK_BYTES if is_tensor(self.squares) else _BLOCK_BYTES
         widest = max(len(self.other_squares), *(part.shape[1] for part in parts))
         self.rows_at_once = max(1, room // (8 * widest))
@@ -81,13 +85,12 @@ class DistanceBlocks:
         for mine, other in zip(self.parts[1:], self.others[1:], strict=True):
             distances += _product(in_double(mine[start:stop]), other)
         distances *= -2
-        if self.shares is not None:
-            present = (self.shares > 0).astype(np.float64)
-            distances += self.squares_of_parts[start:stop] @ present.T
-            distances += present[start:stop] @ self.squares_of_parts.T
-            common = self.shares[start:stop] @ present.T
-            distances[common == 0] = np.inf
-            distances /= np.where(common > 0, common, 1)
+        if self.missing is not None:
+            present = (~self.missing).astype(np.float64)
+            own = present[start:stop]
+            distances += (self.squares_of_parts[start:stop] - self.usual * own) @ present.T + self.usual.sum()
+            distances += own @ self.squares_of_parts.T
+            distances[own @ present.T == 0] = np.inf
         else:
             distances += self.squares[start:stop, None]
             distances += self.other_squares

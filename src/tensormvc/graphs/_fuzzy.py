@@ -130,7 +130,7 @@ def find_neighbours(
     parts: list[Any],
     n_neighbors: int,
     others: list[Any] | None = None,
-    shares: NDArray[np.float64] | None = None,
+    missing: NDArray[np.bool_] | None = None,
     exact: bool = False,
 ) -> Neighbours:
     """Return the nearest neighbours of every sample.
@@ -146,7 +146,7 @@ def find_neighbours(
         k, at most the number of candidates.
     others : list of arrays (n_candidates, d_v), optional
         The candidates; by default the samples themselves, of which none is its own neighbour.
-    shares : ndarray of shape (n, n_parts), optional
+    missing : ndarray of bool of shape (n, n_parts), optional
         As in `DistanceBlocks`, for samples that lack some of the parts.
     exact : bool, default=False
         Whether distances to the nearest candidates are computed pair by pair, so that they do not depend on which
@@ -156,7 +156,7 @@ def find_neighbours(
     -------
     Neighbours
     """
-    on_device = shares is None and all(map(is_tensor, parts))
+    on_device = missing is None and all(map(is_tensor, parts))
     if not on_device:
         parts, others = [on_host(part) for part in parts], others and [on_host(part) for part in others]
     candidates = parts if others is None else others
@@ -176,13 +176,13 @@ def find_neighbours(
         complete = ~longer[rows]
         found.append((rows[complete], indices[complete], squares[complete]))
         undecided = np.flatnonzero(longer)
-    elif shares is None and dense:
+    elif missing is None and dense:
         samples = np.hstack(parts)
         blocks = DenseBlocks(samples, samples if others is None else np.hstack(others))
         found = _search_rows(blocks, undecided, partial(links, refine=blocks.pairs if exact else None))
         undecided = undecided[:0]
-    if shares is not None:
-        found += _search_rows(DistanceBlocks(parts, scale=scale, shares=shares), undecided, links)
+    if missing is not None:
+        found += _search_rows(DistanceBlocks(parts, scale=scale, missing=missing), undecided, links)
     elif len(undecided):
         found += _search_rows(DistanceBlocks([part[undecided] for part in parts], candidates, scale), undecided, links)
     rows, indices, squares = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
