@@ -228,11 +228,12 @@ def test_a_default_that_is_in_the_grid_is_fitted_once():
 def test_screening_keeps_the_best():
     plan = parse_plan("grids", "screen = { trials = 1, keep = 2 }\n" + GRIDS)
     agft = cells(plan, FACTS)[1]
+    # The second of two equals is passed over: often it is the same clustering.
     scores = [0.3, 0.9, 0.5, None, 0.9, 0.1, 0.2, 0.4]
     known = {agft.job(setting, 0).key: score for setting, score in zip(agft.grid, scores, strict=True)}
-    assert kept(plan, agft, tried(plan, agft, known.get), known.get) == [agft.grid[1], agft.grid[4]]
+    assert kept(plan, agft, tried(plan, agft, known.get), known.get) == [agft.grid[1], agft.grid[2]]
     known = {key: math.nan if score is None else score for key, score in known.items()}
-    assert kept(plan, agft, tried(plan, agft, known.get), known.get) == [agft.grid[1], agft.grid[4]]
+    assert kept(plan, agft, tried(plan, agft, known.get), known.get) == [agft.grid[1], agft.grid[2]]
     first = {job.key for job in all_jobs(plan, [agft])}
     later = [job for job in all_jobs(plan, [agft], known.get) if job.key not in first]
     assert [job.description["seed"] for job in later] == [1, 1, 2, 2]

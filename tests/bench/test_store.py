@@ -33,8 +33,8 @@ def test_a_result_comes_back(path):
         assert stored[JOBS[0].key] == given
         assert stored[JOBS[1].key].error == "ValueError: no"
         assert store.successful("ACC") == {JOBS[0].key: 0.1}
-        assert store.finished() == {JOBS[0].key, JOBS[1].key}
-        assert store.finished(retry_before=time.time()) == {JOBS[0].key}
+        assert store.scores().keys() == {JOBS[0].key, JOBS[1].key}
+        assert store.scores(retry_before=time.time()).keys() == {JOBS[0].key}
         assert store.claim(JOBS, retry_before=time.time()) is JOBS[1]
 
 

@@ -228,13 +228,17 @@ def screening_scores(plan: Plan, cell: Cell, setting: Setting, scores: Scores) -
 
 
 def _ranked(plan: Plan, cell: Cell, settings: Iterable[Setting], scores: Scores) -> list[Setting]:
-    """Return the settings whose screening is complete and did not fail, the best first; ties keep their order."""
-    totals = []
+    """Return the settings whose screening is complete and did not fail, the best first.
+
+    Of settings with the same score, only the first counts: often a parameter has no effect, and its values would take
+    all places.
+    """
+    first: dict[float, Setting] = {}
     for setting in settings:
         values = [math.nan if value is None else value for value in screening_scores(plan, cell, setting, scores)]
         if not math.isnan(total := sum(values)):
-            totals.append((-total, setting))
-    return [setting for _, setting in sorted(totals, key=lambda pair: pair[0])]
+            first.setdefault(total, setting)
+    return [first[total] for total in sorted(first, reverse=True)]
 
 
 def n_later(plan: Plan, cell: Cell) -> int:

@@ -251,11 +251,12 @@ def _work(plan: Plan, wanted: list[Cell], loaded: dict[str, Data], store: Store,
     """
     while True:
         scores = store.scores(retry_before=retry_before)
-        jobs = all_jobs(plan, wanted, scores.get)
-        job = store.claim(jobs, retry_before=retry_before)
+        # The other processes wait during a claim, so it looks only at what may be free.
+        left = [job for job in all_jobs(plan, wanted, scores.get) if job.key not in scores]
+        job = store.claim(left, retry_before=retry_before)
         if job is not None:
             store.finish(job, evaluate(job, loaded[job.dataset]))
-        elif scores.keys() >= {job.key for job in jobs}:
+        elif not left:
             return
         else:
             time.sleep(_WAIT)  # the other processes may be killed

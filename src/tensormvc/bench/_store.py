@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -22,6 +22,8 @@ METRICS = ("ACC", "NMI", "Purity", "F-score", "ARI")
 LEASE = 60.0
 _HEARTBEAT = 5.0
 _BUSY_SECONDS = 120.0
+# Failures before a time, the parameter, are not finished.
+_FINISHED = "status = 'done' OR finished >= ?"
 # They mark a database as ours: "tmvc" in ASCII, and the version of the tables.
 _APPLICATION, _VERSION = 0x746D7663, 1
 
@@ -171,23 +173,23 @@ class Store(AbstractContextManager["Store"]):
         return dict(map(tuple, self._connection.execute(f"SELECT key, {column} FROM results WHERE status = 'done'")))
 
     def scores(self, *, retry_before: float = 0.0) -> dict[str, float]:
-        """Return the ACC of every finished fit by key, NaN for a failure; see `finished`."""
-        query = "SELECT key, \"ACC\" FROM results WHERE status = 'done' OR finished >= ?"
+        """Return the ACC of every finished fit by key, NaN for a failure.
+
+        Failures before a time are left out: they are to be run again.
+        """
+        query = f'SELECT key, "ACC" FROM results WHERE {_FINISHED}'
         return {
             key: math.nan if score is None else score for key, score in self._connection.execute(query, (retry_before,))
         }
 
-    def finished(self, *, retry_before: float = 0.0) -> set[str]:
-        """Return the keys of all results, without the failures before a time, which are to be run again."""
-        query = "SELECT key FROM results WHERE status = 'done' OR finished >= ?"
-        return {key for (key,) in self._connection.execute(query, (retry_before,))}
-
-    def claim(self, jobs: Sequence[Job], *, retry_before: float = 0.0) -> Job | None:
+    def claim(self, jobs: Iterable[Job], *, retry_before: float = 0.0) -> Job | None:
         """Claim the first fit that is neither finished nor claimed; None if there is none at the moment."""
         with self._transaction() as execute:
-            taken = self.finished(retry_before=retry_before) | self.running()
-            free = next((job for job in jobs if job.key not in taken), None)
-            if free is None:
+            running, query = self.running(), f"SELECT 1 FROM results WHERE key = ? AND ({_FINISHED})"
+            for free in jobs:
+                if free.key not in running and execute(query, (free.key, retry_before)).fetchone() is None:
+                    break
+            else:
                 return None
             row = (free.key, self.holder, socket.gethostname(), os.getpid(), time.time())
             execute(_replace("claims", row), row)
