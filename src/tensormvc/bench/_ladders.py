@@ -13,11 +13,11 @@ def number(value: Any) -> float | None:
 
     Examples
     --------
-    >>> number(0.5), number("4c"), number("auto"), number(0.0)
-    (0.5, 4.0, None, None)
+    >>> number(0.5), number("4c"), number("0.5c"), number("auto"), number(0.0)
+    (0.5, 4.0, 0.5, None, None)
     """
-    if isinstance(value, str) and re.fullmatch(r"[1-9][0-9]*c", value):
-        return float(value[:-1])
+    if isinstance(value, str):
+        value = float(value[:-1]) if re.fullmatch(r"[0-9]+(\.[0-9]+)?c", value) else None
     return float(value) if type(value) in (int, float) and value > 0 else None
 
 
@@ -31,8 +31,8 @@ def ladder(values: Sequence[Any], bounds: Sequence[Any] = ()) -> tuple[Any, ...]
     --------
     >>> ladder([0.1, 0.5, 1.0], [0.01, 5.0])
     (0.01, 0.02, 0.1, 0.5, 1.0, 2.0, 4.0, 5.0)
-    >>> ladder(["4c", "2c"], ["1c", "6c"])
-    ('1c', '2c', '4c', '6c')
+    >>> ladder(["4c", "2c"], ["0.5c", "6c"])
+    ('0.5c', '1c', '2c', '4c', '6c')
     >>> ladder(["paper", "auto"])
     ()
     """
@@ -62,5 +62,5 @@ def _continued(pair: Sequence[Any], end: float) -> list[Any]:
 def _like(value: Any, new: float) -> Any:
     """Return a number in the form of a value: a multiple of the number of clusters, an integer, or a float."""
     if isinstance(value, str):
-        return f"{round(new)}c"
+        return f"{new:g}c"
     return round(new) if isinstance(value, int) else new

@@ -4,7 +4,6 @@ Every entry has a revision, which is part of the key of its results. Raise it wh
 labels: results of the old revision are then no longer used, and the next run computes new ones.
 """
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from ..backend.arrays import is_sparse
 from ..bases import make_basis
 from ..methods import SILENT_PARAMETERS
 from ..penalties import make_penalty
+from ._ladders import number
 
 # Parameters that the protocol sets, or that do not change the labels.
 _NOT_IN_PLANS = SILENT_PARAMETERS | {"n_clusters", "basis", "random_state", "device"}
@@ -68,9 +68,9 @@ def resolved(parameters: Mapping[str, Any], n_clusters: int) -> dict[str, Any]:
     latent = parameters.get("n_latent")
     if not isinstance(latent, str):
         return dict(parameters)
-    if not re.fullmatch(r"[1-9][0-9]*c", latent):
+    if (multiple := number(latent)) is None:
         raise ValueError(f'{latent!r} is neither an integer nor a multiple of the number of clusters such as "4c"')
-    return {**parameters, "n_latent": int(latent[:-1]) * n_clusters}
+    return {**parameters, "n_latent": max(1, round(multiple * n_clusters))}
 
 
 METHODS = {

@@ -100,7 +100,7 @@ class Store(AbstractContextManager["Store"]):
         return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
 
     def _prepare(self) -> None:
-        # With a journal of this mode, only the last fits before a power failure are lost; a killed process loses nothing.
+        # A killed process loses nothing; after a power failure, the last fits run again.
         self._connection.execute("PRAGMA synchronous = NORMAL")
         self._use_wal()
         with self._transaction() as execute:
