@@ -6,7 +6,7 @@
 
 Every fit is one line of the results file, and a file that exists is continued. Labels only measure the results. The
 benchmark files are found in the folder that TENSORMVC_SHARED names, else in ../shared; of larger ones a random 600
-samples, or 12 per class, are used, so that the study takes an hour on two cores.
+samples, or 12 per class, are used, so that the studies take about an hour.
 """
 
 import argparse
@@ -31,7 +31,7 @@ SETS = ["MSRCv1", "NGs", "BBCSport", "100leaves", "Handwritten", "3Sources", "OR
 SETS += ["Caltech101-20_recomputed", "Scene-15"]
 NUMERIC = ["MSRCv1", "100leaves", "Handwritten", "ORL_4views", "Scene-15", "LandUse-21"]
 OTHERS = ["Dermatology", "PIE_face_10", "WebKB", "LandUse-21", "BDGP", "Wikipedia"]
-DRAWS, OTHER_DRAWS = 5, 2
+DRAWS = 5
 
 
 def folder():
@@ -107,13 +107,12 @@ def fitted_labels(views, n_clusters, imputer=None):
     return fit(views if imputer is None else imputer(views), n_clusters).labels_
 
 
-def incomplete(views, n_clusters, imputer, draw):
-    """Yield the front door, and for the first draws what else can be done."""
+def incomplete(views, n_clusters, imputer):
+    """Yield the front door, and what else can be done."""
     yield "front door", partial(fitted_labels, views, n_clusters)
-    if draw < OTHER_DRAWS:
-        yield "mean imputation", partial(fitted_labels, views, n_clusters, mean_imputed)
-        yield "neighbour imputation", partial(fitted_labels, views, n_clusters, imputer)
-        yield "complete cases", partial(complete_cases, views, n_clusters)
+    yield "mean imputation", partial(fitted_labels, views, n_clusters, mean_imputed)
+    yield "neighbour imputation", partial(fitted_labels, views, n_clusters, imputer)
+    yield "complete cases", partial(complete_cases, views, n_clusters)
 
 
 def missing(run):
@@ -124,7 +123,7 @@ def missing(run):
             if draw == 0:
                 run(("missing", name, 0.0, draw, "front door"), classes, partial(fitted_labels, views, k))
             for rate in rates_of(len(views)):
-                for method, labels in incomplete(without_pairs(views, rate, draw), k, tm.impute_views, draw):
+                for method, labels in incomplete(without_pairs(views, rate, draw), k, tm.impute_views):
                     run(("missing", name, rate, draw, method), classes, labels)
 
 
@@ -133,24 +132,24 @@ def blocks(run):
         for name in SETS:
             views, classes = load(name)
             k = len(np.unique(classes))
-            for method, labels in incomplete(without_block(views, draw), k, tm.impute_views, draw):
+            for method, labels in incomplete(without_block(views, draw), k, tm.impute_views):
                 run(("blocks", name, 0.0, draw, method), classes, labels)
 
 
 def gaps(run):
-    for draw in range(2):
+    for draw in range(DRAWS):
         for name in NUMERIC:
             views, classes = load(name)
             for rate in (0.05, 0.2, 0.5):
                 k = len(np.unique(classes))
-                for method, labels in incomplete(without_cells(views, rate, draw), k, neighbour_imputed, draw):
+                for method, labels in incomplete(without_cells(views, rate, draw), k, neighbour_imputed):
                     if method != "complete cases":  # there are none
                         run(("gaps", name, rate, draw, method), classes, labels)
 
 
 def useless(run):
     """Add a view that says nothing about the samples."""
-    for draw in range(OTHER_DRAWS):
+    for draw in range(2):
         for name in SETS:
             views, classes = load(name)
             k, n, rng = len(np.unique(classes)), len(classes), np.random.default_rng(draw)

@@ -1,13 +1,21 @@
 """Consensus clustering: agreement, the embedding, the shares, and Ward trees."""
 
 import numpy as np
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.cluster.hierarchy import cut_tree, ward
 from sklearn.metrics import adjusted_rand_score
 
 import tensormvc as tm
-from tensormvc.auto._consensus import cluster_embedding, consensus_embedding, consensus_shares, decided, ward_labels
+from tensormvc.auto._consensus import (
+    cluster_embedding,
+    consensus_embedding,
+    consensus_shares,
+    decided,
+    smoothed,
+    ward_labels,
+)
 from tensormvc.auto._members import pairwise_agreement
 from tensormvc.rows import SampleRandom
 from tensormvc.views import as_views
@@ -50,6 +58,20 @@ def test_shares_of_a_sample_sum_to_one(clusterings, k):
 def test_one_clustering_is_its_own_consensus():
     labels = np.array([0, 2, 1, 1, 0])
     np.testing.assert_array_equal(consensus_shares([labels], [1.0], labels, 3), np.eye(3)[labels])
+
+
+@given(st.integers(0, 10**6), st.integers(1, 20), st.integers(1, 6))
+def test_half_of_the_shares_are_those_of_the_neighbours(seed, n, k):
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.ones(k), size=n)
+    graph = rng.random((n, n)) * (rng.random((n, n)) < 0.2)
+    graph[0] = 0  # the first has no neighbours
+    expected = shares.copy()
+    for i in range(1, n):
+        if graph[i].any():
+            expected[i] = shares[i] / 2 + np.average(shares, axis=0, weights=graph[i]) / 2
+    # A few additions and a division.
+    np.testing.assert_allclose(smoothed(shares, sp.csr_array(graph)), expected, rtol=1e-12)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 6))

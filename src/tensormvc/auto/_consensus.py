@@ -143,6 +143,24 @@ def consensus_shares(
     return shares
 
 
+def smoothed(shares: NDArray[np.float64], graph: sp.csr_array) -> NDArray[np.float64]:
+    """Return the mean of the shares of each sample and of those of its neighbours, (n, k); rows sum to 1.
+
+    Near the border between two clusters, members differ by chance: neighbours have the same borders, but not the same
+    chance.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n, k)
+        By how much each sample belongs to each cluster; rows sum to 1.
+    graph : csr_array of shape (n, n)
+        Non-negative weights of the links to the neighbours. A sample without links keeps its shares.
+    """
+    degrees = np.asarray(graph.sum(axis=1))[:, None]
+    around = np.divide(graph @ shares, degrees, out=shares.copy(), where=degrees > 0)
+    return np.asarray((shares + around) / 2)
+
+
 def decided(shares: NDArray[np.float64], priority: NDArray[np.intp]) -> NDArray[np.float64]:
     """Return the shares with the largest of each row slightly raised, so that it is the largest beyond rounding.
 

@@ -23,7 +23,7 @@ from ..explain import Explanation, SampleExplanation, explain_clusters
 from ..methods._base import COUNT, POSITIVE, MultiViewClusterer
 from ..rows import SampleRandom
 from ..views import ChunkedViews, Views, any_dask, as_views, chunked_views
-from ._consensus import cluster_embedding, consensus_embedding, consensus_shares, decided
+from ._consensus import cluster_embedding, consensus_embedding, consensus_shares, decided, smoothed
 from ._effort import EFFORTS, Effort, choose_effort
 from ._evidence import Evidence
 from ._fitted import FittedClustering, FittedView
@@ -549,6 +549,7 @@ def _consensus(
     embedding = consensus_embedding(labelings, weights, n_clusters)
     labels = cluster_embedding(embedding, n_clusters, SampleRandom(looks[0].evidence.views, seed))
     shares = consensus_shares(labelings, weights, labels, n_clusters)
+    shares = smoothed(shares, looks[0].evidence.graph("joint"))
     shares, embedding, labels = shares[same], embedding[same], labels[same]
     if len(np.unique(np.argmax(shares, axis=1))) < n_clusters:
         shares = _WEAK_VOTES * shares + (1 - _WEAK_VOTES) * one_hot(labels, n_clusters).toarray()

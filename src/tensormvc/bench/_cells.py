@@ -143,8 +143,6 @@ def _tensor(
     tried = [setting({**own, **of_basis}) for own in grid.settings() for of_basis in transform.grid.settings()]
     lists = {**grid.tried, **transform.grid.tried}
     ladders = {name: ladder(values, method.bounds.get(name, ())) for name, values in lists.items()}
-    if "n_kernel_anchors" in ladders:  # anchors are samples
-        ladders["n_kernel_anchors"] = tuple(k for k in ladders["n_kernel_anchors"] if k <= facts.n_samples)
     return Cell(
         *(dataset, method.name, transform.name, rate, facts.digest),
         grid=tuple(tried) if lists else (),
