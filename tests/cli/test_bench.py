@@ -35,19 +35,19 @@ def test_help(command, run_script):
     assert ended.out.endswith("\nFalse\n")
 
 
-def test_run(plan, run, tmp_path):
+def test_run(plan, run, run_program, tmp_path):
     ended = run("bench", "run", plan, "--dry-run")
     assert (ended.code, ended.out) == (0, "plan: 0 of 2 fits, about 0 s left (2 fits by a rule of thumb)\n")
     assert not (tmp_path / "plan.sqlite").exists()
-    found = json.loads(run("bench", "run", plan, "--json").out)
+    found = json.loads(run_program("bench", "run", plan, "--json").out)
     assert (found["n_fits"], found["n_before"], found["n_failed"]) == (2, 0, 0)
     ended = run("bench", "run", plan)
     assert ended.out.startswith("plan: 2 fits, 2 of them from earlier runs")
 
 
-def test_report(plan, run, tmp_path):
+def test_report(plan, run, run_program, tmp_path):
     assert run("bench", "run", plan).code == 0
-    ended = run("bench", "report", "plan.sqlite", "-o", "deep/report", "--json")
+    ended = run_program("bench", "report", "plan.sqlite", "-o", "deep/report", "--json")
     assert (ended.code, ended.err) == (0, "")
     names = [name.rpartition("/")[2] for name in json.loads(ended.out)["files"]]
     several = ["settings.csv", "deviations.csv", "grid_edges.csv", "comparisons.csv", "comparisons.tex", "index.html"]
@@ -97,8 +97,8 @@ def test_the_paper_by_one_command(plan, run, tmp_path):
     assert run(*arguments, "--dry-run").out.splitlines()[-1] == "All: about 0 s. Grids may be widened, which adds fits."
 
 
-def test_the_whole_paper_is_told_before_it_runs(run, tmp_path, shared):
-    ended = run("bench", "paper", "--dry-run", "-o", "nowhere", "--data", shared / "data", "--json")
+def test_the_whole_paper_is_told_before_it_runs(run_program, tmp_path, shared):
+    ended = run_program("bench", "paper", "--dry-run", "-o", "nowhere", "--data", shared / "data", "--json")
     assert ended.code == 0
     told = json.loads(ended.out)
     assert [one["plan"] for one in told["plans"]][:2] == ["clustering", "ablation-basis"]

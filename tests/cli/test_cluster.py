@@ -21,8 +21,8 @@ def read_columns(path):
     return {name: [json.loads(text or "null") for text in own] for name, *own in zip(header, *rows, strict=True)}
 
 
-def test_labels_are_those_of_the_estimator_and_the_choice_is_told(run, digits, data, tmp_path):
-    ended = run("cluster", digits, "-k", 10, "-o", "labels.csv")
+def test_labels_are_those_of_the_estimator_and_the_choice_is_told(run_program, digits, data, tmp_path):
+    ended = run_program("cluster", digits, "-k", 10, "-o", "labels.csv")
     assert (ended.code, ended.err) == (0, "")
     header, labels = read_labels(tmp_path / "labels.csv")
     assert header == ["sample", "cluster", "confidence", "runner_up"]
@@ -184,8 +184,8 @@ def test_a_result_that_depends_on_the_order_is_called_so(run, digits):
     assert "the result depends on the order of the rows" in ended.out
 
 
-def test_no_convergence_is_a_warning(run, digits):
-    ended = run("cluster", digits, "-k", 10, "-o", "labels.csv", "--param", "max_iter=2", "--json")
+def test_no_convergence_is_a_warning(run_program, digits):
+    ended = run_program("cluster", digits, "-k", 10, "-o", "labels.csv", "--param", "max_iter=2", "--json")
     assert ended.code == 0
     assert ended.err.startswith("warning: ESTMC did not converge in 2 rounds")
     result = json.loads(ended.out)

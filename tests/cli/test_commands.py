@@ -29,8 +29,8 @@ COMMANDS = ["cluster", "predict", "explain", "audit", "info", "convert", "demo"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help(command, run):
-    ended = run(command, "--help")
+def test_help(command, run_program):
+    ended = run_program(command, "--help")
     assert (ended.code, ended.err) == (0, "")
     assert f"Example: tensormvc {command}" in ended.out
     for text in ("Exit codes: 0 success", "--json"):
@@ -38,19 +38,21 @@ def test_help(command, run):
     assert ("--seed" in ended.out) == (command not in ("predict", "explain", "info"))
 
 
-def test_help_fills_the_width_of_the_terminal(run):
+def test_help_fills_the_width_of_the_terminal(run_program):
     """What is a paragraph in the source is one line where there is room."""
-    lines = [line.strip() for line in run("audit", "--help", env=ENVIRONMENT | {"COLUMNS": "400"}).out.splitlines()]
+    lines = [
+        line.strip() for line in run_program("audit", "--help", env=ENVIRONMENT | {"COLUMNS": "400"}).out.splitlines()
+    ]
     paragraphs = [" ".join(paragraph.split()) for paragraph in inspect.getdoc(audit).split("\n\n")]
     assert len(paragraphs) == 3
     assert set(paragraphs) <= set(lines)
 
 
-def test_help_lists_all_commands(run):
+def test_help_lists_all_commands(run_program):
     assert [command.callback.__name__ for command in app.registered_commands] == COMMANDS
-    ended = run("--help")
+    ended = run_program("--help")
     assert all(f" {command} " in ended.out for command in COMMANDS)
-    assert run("--version").out == f"tensormvc {tm.__version__}\n"
+    assert run_program("--version").out == f"tensormvc {tm.__version__}\n"
 
 
 def test_help_and_completion_do_not_wait_for_numpy(run_script):
@@ -64,11 +66,13 @@ def test_names_on_the_command_line_are_those_of_python():
     assert set(get_args(BasisName)) == {*BASIS_NAMES, "auto"}
 
 
-def test_shell_completion(run, tmp_path):
+def test_shell_completion(run_program, tmp_path):
     words = {"_TENSORMVC_COMPLETE": "complete_bash", "COMP_WORDS": "tensormvc cluster --basis gft-", "COMP_CWORD": "3"}
-    ended = run(env=ENVIRONMENT | words)
+    ended = run_program(env=ENVIRONMENT | words)
     assert ended.out.split() == ["gft-sum", "gft-sim", "gft-gmc"]
-    script = run("--show-completion", "bash", env=ENVIRONMENT | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"})
+    script = run_program(
+        "--show-completion", "bash", env=ENVIRONMENT | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    )
     assert "_TENSORMVC_COMPLETE=complete_bash" in script.out
 
 
@@ -94,11 +98,11 @@ def test_info_suggests_scalings_that_the_front_door_takes(run, digits, data):
         assert model.report_.normalisations[0].name == view["scaling"]
 
 
-def test_info_of_numbers_that_json_lacks(run, tmp_path):
+def test_info_of_numbers_that_json_lacks(run_program, tmp_path):
     view = np.ones((5, 2))
     view[0] = np.nan
     np.savez(tmp_path / "gaps.npz", X1=view, X2=np.full((5, 3), np.nan))
-    found = json.loads(run("info", "gaps.npz", "--json").out)
+    found = json.loads(run_program("info", "gaps.npz", "--json").out)
     assert [part["n_missing"] for part in found["views"]] == [1, 5]
     assert found["views"][1]["maximum"] is None
 
@@ -115,8 +119,8 @@ def test_convert(ending, run, digits, data, tmp_path):
     np.testing.assert_array_equal(y, data[1])
 
 
-def test_convert_shuffles_views_and_labels_alike(run, digits, data, tmp_path):
-    assert run("convert", digits, "shuffled.mat", "--shuffle", 1, "--seed", 7).code == 0
+def test_convert_shuffles_views_and_labels_alike(run_program, digits, data, tmp_path):
+    assert run_program("convert", digits, "shuffled.mat", "--shuffle", 1, "--seed", 7).code == 0
     views, y = tm.datasets.load_views(tmp_path / "shuffled.mat")
     wanted, wanted_y, _ = tm.datasets.shuffle_samples(*data, random_state=7)
     np.testing.assert_array_equal(y, wanted_y)
@@ -125,10 +129,10 @@ def test_convert_shuffles_views_and_labels_alike(run, digits, data, tmp_path):
     assert not tm.datasets.describe(views, y).class_sorted
 
 
-def test_audit_says_what_python_says(run, digits, data, tmp_path):
+def test_audit_says_what_python_says(run_program, digits, data, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra 'plot')")
     wanted = tm.audit_order(tm.ESTMC(10, basis="fft", random_state=0), data[0], n_permutations=3, random_state=0)
-    ended = run("audit", digits, "-k", 10, "--basis", "fft", "--orders", 3, "--plot", "audit.png", "--json")
+    ended = run_program("audit", digits, "-k", 10, "--basis", "fft", "--orders", 3, "--plot", "audit.png", "--json")
     assert (ended.code, ended.err) == (0, "")
     found = json.loads(ended.out)
     assert (found["verdict"], found["severity"]) == (wanted.verdict, wanted.severity)
@@ -158,9 +162,9 @@ def test_audit_of_the_default_finds_nothing(run, digits, tmp_path):
     assert (tmp_path / "audit.png").read_text() == "precious"
 
 
-def test_demo(run, tmp_path):
+def test_demo(run, run_program, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra 'plot')")
-    ended = run("demo", "-o", "shown", "-n", 100, "--json")
+    ended = run_program("demo", "-o", "shown", "-n", 100, "--json")
     assert (ended.code, ended.err) == (0, "")
     result = json.loads(ended.out)
     for name, found in result["methods"].items():
@@ -194,13 +198,13 @@ def figures(text):
 
 
 @pytest.mark.slow
-def test_readme_as_it_is_typed(run, tmp_path):
+def test_readme_as_it_is_typed(run_program, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra 'plot')")
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     lines = [line for line in readme.splitlines() if line.startswith("tensormvc ")]
     assert len(lines) == 6
     for line in lines:
-        ended = run(*shlex.split(line)[1:])
+        ended = run_program(*shlex.split(line)[1:])
         assert ended.code == 0, (line, ended.err)
         if line == "tensormvc demo":
             # What depends on the order depends on rounding, too.

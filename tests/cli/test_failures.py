@@ -72,8 +72,8 @@ def test_wrong_usage(arguments, message, digits, tmp_path, monkeypatch):
         ([], ""),
     ],
 )
-def test_wrong_usage_of_the_program(arguments, message, run, digits, tmp_path):
-    ended = run(*arguments)
+def test_wrong_usage_of_the_program(arguments, message, run_program, digits, tmp_path):
+    ended = run_program(*arguments)
     assert ended.code == 2
     assert message in ended.err
     assert "Traceback" not in ended.err
@@ -116,9 +116,9 @@ def test_bad_data(file, message, digits, tmp_path, monkeypatch):
     assert sorted(os.listdir(tmp_path)) == before
 
 
-def test_bad_data_for_the_program(run, digits, tmp_path):
+def test_bad_data_for_the_program(run_program, digits, tmp_path):
     damaged(tmp_path / digits)
-    ended = run("cluster", "cut.npz", "-k", 3, "-o", "labels.csv", "--json")
+    ended = run_program("cluster", "cut.npz", "-k", 3, "-o", "labels.csv", "--json")
     assert (ended.code, ended.out) == (3, "")
     assert ended.err.startswith("error: cut.npz: the file is damaged")
     assert len(ended.err.splitlines()) == 1
@@ -153,14 +153,14 @@ def test_a_link_stays_a_link(run, digits, tmp_path):
     assert (tmp_path / "far" / "real.csv").read_text().startswith("sample,cluster,")
 
 
-def test_full_device(run, digits):
+def test_full_device(run_program, digits):
     if not os.path.exists("/dev/full"):
         pytest.skip("there is no /dev/full")
-    ended = run("cluster", digits, "-k", 3, "-o", "/dev/full")
+    ended = run_program("cluster", digits, "-k", 3, "-o", "/dev/full")
     assert (ended.code, ended.out) == (4, "")
     assert ended.err == "error: /dev/full cannot be written: No space left on device\n"
     with open("/dev/full", "w") as full:
-        ended = run("info", digits, "--json", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+        ended = run_program("info", digits, "--json", capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert (ended.code, ended.err) == (4, "error: standard output cannot be written: No space left on device\n")
 
 
@@ -229,18 +229,18 @@ if os.geteuid() == 0:
         ["convert", "digits.npz", "new.mat"],
     ],
 )
-def test_folder_that_cannot_be_written(arguments, locked_folder, run_script):
+def test_folder_that_cannot_be_written(arguments, locked_folder, start):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra 'plot')")
-    ended = run_script(UNPRIVILEGED, *arguments, cwd=locked_folder)
+    ended = start(*arguments, cwd=locked_folder, before=UNPRIVILEGED).end()
     assert (ended.code, ended.out) == (4, ""), ended.err
     assert f"no permission to write in {locked_folder}" in ended.err
     assert os.listdir(locked_folder) == ["digits.npz"]
 
 
-def test_folder_that_is_locked_meanwhile(locked_folder, run_script):
+def test_folder_that_is_locked_meanwhile(locked_folder, start):
     """The folder could be written at the start, but not any more when the labels are there."""
     code = f"{UNPRIVILEGED}\nimport tensormvc._files as files\nfiles.check_target = lambda *a, **k: None"
-    ended = run_script(code, "cluster", "digits.npz", "-k", "3", "-o", "labels.csv", cwd=locked_folder)
+    ended = start("cluster", "digits.npz", "-k", "3", "-o", "labels.csv", cwd=locked_folder, before=code).end()
     assert (ended.code, ended.out) == (4, ""), ended.err
     assert ended.err == "error: labels.csv cannot be written: Permission denied\n"
     assert os.listdir(locked_folder) == ["digits.npz"]
@@ -273,9 +273,9 @@ def test_missing_package(package, arguments, extra, run_script, digits, tmp_path
     assert sorted(os.listdir(tmp_path)) == [digits, "folder"]
 
 
-def test_a_bug_is_no_fault_of_the_data(run_script, digits):
+def test_a_bug_is_no_fault_of_the_data(start, digits):
     code = "import tensormvc.datasets as d\ndef bug(*a, **k): raise RuntimeError('oops')\nd.describe = bug"
-    ended = run_script(code, "info", digits)
+    ended = start("info", digits, before=code).end()
     assert ended.code == 1
     assert "RuntimeError: oops" in ended.err
 

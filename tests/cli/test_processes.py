@@ -84,22 +84,17 @@ def test_in_the_middle_of_writing(arguments, number, code, digits, tmp_path):
 
 
 @pytest.mark.parametrize("output", ["labels.csv", "copy.npz", "folder"])
-def test_two_runs_for_one_target(output, digits, tmp_path):
+def test_two_runs_for_one_target(output, digits, start, tmp_path):
     """One wins; the other says so, and neither leaves anything else behind."""
     if output == "folder":
         pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra 'io')")
-    processes = []
+    started = []
     for seed in (1, 2):
         rest = ["convert", digits, output, "--shuffle", 1]
         if output == "labels.csv":
             rest = ["cluster", digits, "-k", 10, "-o", output, "--column", f"by{seed}"]
-        processes.append(
-            subprocess.Popen(
-                command(*rest, "--seed", seed),
-                **{"cwd": tmp_path, "env": ENVIRONMENT, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE},
-            )
-        )
-    ended = [(process.communicate()[1].decode(), process.returncode) for process in processes]
+        started.append(start(*rest, "--seed", seed))
+    ended = [(one.err, one.code) for one in (process.end() for process in started)]
     codes = [code for _, code in ended]
     assert sorted(codes) == [0, 4], ended
     winner = codes.index(0)

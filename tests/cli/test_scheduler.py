@@ -56,9 +56,9 @@ def test_labels_are_those_in_memory(run, address, views, tmp_path):
     assert (again.code, "labels exists" in again.err) == (4, True)
 
 
-def test_the_front_door_is_the_default(run, address, views, tmp_path):
+def test_the_front_door_is_the_default(run_program, address, views, tmp_path):
     wanted = tm.MultiViewClustering(3, random_state=0).fit(views).labels_
-    ended = run("cluster", "data", "-k", 3, "-o", "labels", "--scheduler", address, "--json")
+    ended = run_program("cluster", "data", "-k", 3, "-o", "labels", "--scheduler", address, "--json")
     assert ended.code == 0, ended.err
     result = json.loads(ended.out)
     assert result["chosen"] == {"method": "MultiViewClustering", "basis": None}

@@ -39,7 +39,7 @@ METHODS = {
 ANCHORS = tm.AGFT(8)
 
 
-@pytest.fixture(params=METHODS)
+@pytest.fixture(params=METHODS, scope="module")
 def method(request):
     return METHODS[request.param]
 
@@ -60,7 +60,7 @@ def client():
         yield client
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def expected(method, views):
     return method(ANCHORS).fit(views)
 

@@ -96,7 +96,7 @@ def absent(reason):
     (pytest.fail if os.environ.get("TENSORMVC_NEED_BROWSER") else pytest.skip)(reason)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     try:
         from selenium import webdriver
@@ -118,7 +118,7 @@ def browser(tmp_path_factory):
     chromium.quit()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def axe():
     folders = [Path(os.environ.get("TENSORMVC_AXE", "")), ROOT / ".ci" / "node_modules" / "axe-core"]
     for folder in folders:
