@@ -122,7 +122,7 @@ def squared_distances(a, b):
 
 
 def knn_graph(points, k):
-    """Link i and j if one is among the k nearest of the other; all that tie with the k-th are."""
+    """Link i and j if one is among the k nearest of the other; all that tie with the k-th, to 2e-6 of it, are."""
     n = len(points)
     distances = squared_distances(points, points)
     graph = np.zeros((n, n))
@@ -130,7 +130,7 @@ def knn_graph(points, k):
         others = [j for j in range(n) if j != i]
         kth = sorted(distances[i, j] for j in others)[k - 1]
         for j in others:
-            if distances[i, j] <= kth + 1e-9:
+            if distances[i, j] <= (1 + 2e-6) * kth + 1e-9:
                 graph[i, j] = graph[j, i] = 1
     return graph
 

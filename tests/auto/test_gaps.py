@@ -265,6 +265,28 @@ def test_views_of_constants_that_some_samples_lack_make_no_clusters(n_clusters):
     check_results(model, [lacking, np.full((22, 1), 0.3)])
 
 
+def absent_in_the_clearest_view(separation):
+    """Two categories, which a third group of samples lacks, beside a view that may show all three groups."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(3), [6, 6, 5])
+    categories = np.array([[1, 0], [0, 1], [np.nan, np.nan]])[groups]
+    return [rng.normal(size=(17, 5)) + separation * np.eye(5)[groups], categories], groups
+
+
+def test_samples_that_lack_a_view_are_no_cluster_by_themselves():
+    views, groups = absent_in_the_clearest_view(separation=0)
+    model = quiet_fit(views, 3)
+    assert_no_cluster_is_what_lacks_a_view(model, views)
+    check_results(model, views)
+    assert model.n_clusters_ == 2
+    assert tm.metrics.ari(groups[groups < 2], model.labels_[groups < 2]) == 1
+
+
+def test_a_cluster_that_lacks_a_view_is_kept_if_other_views_show_it():
+    views, groups = absent_in_the_clearest_view(separation=12)
+    assert tm.metrics.ari(groups, quiet_fit(views, 3).labels_) == 1
+
+
 def test_order_changes_nothing_where_views_have_the_same_rows_for_other_samples():
     """Samples with exchanged rows are told apart, whatever the form of the views."""
     rng = np.random.default_rng(0)

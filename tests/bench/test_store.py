@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 
@@ -96,7 +97,8 @@ def test_claims_are_kept_alive(path, monkeypatch):
         while not store.running():
             assert time.monotonic() < end
             time.sleep(0.01)
-        (row,) = sqlite3.connect(path).execute("SELECT host, process FROM claims").fetchall()
+        with closing(sqlite3.connect(path)) as connection:
+            (row,) = connection.execute("SELECT host, process FROM claims").fetchall()
         assert row == (socket.gethostname(), os.getpid())
 
 

@@ -29,7 +29,7 @@ from ._evidence import Evidence
 from ._fitted import FittedClustering, FittedView
 from ._looks import gather_looks
 from ._map import place as place_on_map
-from ._members import Look, run_looks
+from ._members import Look, made_by_absence, run_looks
 from ._number import cluster_number
 from ._on_dask import DaskSource, each_on_dask
 from ._placement import Placement, confidence, strongest
@@ -45,6 +45,8 @@ _MEMBER_SHARE = 0.85
 _TYPICAL_NUMBER = 20
 # Weight of the votes of the clusterings where they would leave a cluster without samples.
 _WEAK_VOTES = 0.25
+# Added to all shares if a cluster is left out: a sample may have had no share of any other.
+_DISSOLVED = 1e-6
 
 
 @dataclass(repr=False, eq=False)
@@ -248,7 +250,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         shares, embedding = _consensus(tried, self.n_clusters_, seed, same)
         if (found := shares.shape[1]) < self.n_clusters_:
             message = f"only {found} distinct clusters were found, fewer than n_clusters={self.n_clusters_}"
-            warn_caller(f"{message}, possibly because of duplicate samples", ConvergenceWarning)
+            warn_caller(f"{message}, possibly because of duplicate or missing samples", ConvergenceWarning)
             self.n_clusters_ = found
         self.landmarks_ = landmarks
         self._set_results(source, _fitted(landmark_views, samples.hashes, tried[0].evidence, shares, embedding))
@@ -542,7 +544,8 @@ def _consensus(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return by how much each landmark belongs to each cluster of the consensus, and the embedding that it is found in.
 
-    Exact duplicates get what the first of them gets; clusters without samples are left out.
+    Exact duplicates get what the first of them gets. Clusters without samples are left out, and those that are no more
+    than the samples that lack a view, which go to the next best cluster.
     """
     members = [member for look in looks for member in look.members]
     labelings, weights = [member.labels for member in members], [member.weight for member in members]
@@ -551,6 +554,11 @@ def _consensus(
     shares = consensus_shares(labelings, weights, labels, n_clusters)
     shares = smoothed(shares, looks[0].evidence.graph("joint"))
     shares, embedding, labels = shares[same], embedding[same], labels[same]
+    artefacts = made_by_absence(looks[0].evidence, np.argmax(shares, axis=1), n_clusters)
+    if artefacts.any() and not artefacts.all():
+        shares = shares[:, ~artefacts] + _DISSOLVED
+        shares /= shares.sum(axis=1, keepdims=True)
+        labels, n_clusters = np.argmax(shares, axis=1), shares.shape[1]
     if len(np.unique(np.argmax(shares, axis=1))) < n_clusters:
         shares = _WEAK_VOTES * shares + (1 - _WEAK_VOTES) * one_hot(labels, n_clusters).toarray()
         shares = shares[:, np.unique(labels)]

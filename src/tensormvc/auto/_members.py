@@ -170,6 +170,30 @@ def follows_presence(missing: NDArray[np.bool_], labels: NDArray[np.intp]) -> fl
     return float(adjusted_mutual_info_score(pattern.ravel(), labels))
 
 
+def made_by_absence(evidence: Evidence, labels: NDArray[np.intp], n_clusters: int) -> NDArray[np.bool_]:
+    """Return which clusters are no more than the samples that lack a view, (n_clusters,).
+
+    Such a cluster is real if its samples are neighbours in the views that they have: if their lists of neighbours have
+    more of it than half-way between chance and what is possible.
+    """
+    missing = evidence.views.missing
+    found = np.zeros(n_clusters, dtype=bool)
+    for lacking in missing.T[missing.any(axis=0)]:
+        cluster = labels[np.argmax(lacking)]
+        if np.array_equal(labels == cluster, lacking):
+            found[cluster] = sum(_beyond_chance(graph, lacking) for graph in evidence.directed) <= 0
+    return found
+
+
+def _beyond_chance(graph: sp.csr_array, cluster: NDArray[np.bool_]) -> float:
+    """Return how many neighbours of a cluster's samples are in it, beyond half-way between chance and all possible."""
+    rows, lengths = np.flatnonzero(cluster), np.diff(graph.indptr)
+    others = max(int(np.count_nonzero(lengths[rows])) - 1, 0)
+    chance = lengths[rows].sum() * others / max(int(np.count_nonzero(lengths)) - 1, 1)
+    possible = np.minimum(lengths[rows], others).sum()
+    return float(np.count_nonzero(cluster[graph[rows].indices]) - (chance + possible) / 2)
+
+
 def _scored(evidence: Evidence, labelings: dict[str, NDArray[np.intp]]) -> Look:
     """Return the clusterings of a look, weighted by how well they fit its graphs; the weights sum to 1."""
     scores = np.array([evidence.score(labels) for labels in labelings.values()])

@@ -132,6 +132,6 @@ def random_seed(random_state: Any) -> int:
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line, outside of this package and of scikit-learn, that led here."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith(("tensormvc.", "sklearn.")):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("tensormvc.", "sklearn.")):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
