@@ -554,15 +554,13 @@ def _consensus(
     shares = consensus_shares(labelings, weights, labels, n_clusters)
     shares = smoothed(shares, looks[0].evidence.graph("joint"))
     shares, embedding, labels = shares[same], embedding[same], labels[same]
-    artefacts = made_by_absence(looks[0].evidence, np.argmax(shares, axis=1), n_clusters)
-    if artefacts.any() and not artefacts.all():
-        shares = shares[:, ~artefacts] + _DISSOLVED
-        shares /= shares.sum(axis=1, keepdims=True)
-        labels, n_clusters = np.argmax(shares, axis=1), shares.shape[1]
     if len(np.unique(np.argmax(shares, axis=1))) < n_clusters:
         shares = _WEAK_VOTES * shares + (1 - _WEAK_VOTES) * one_hot(labels, n_clusters).toarray()
         shares = shares[:, np.unique(labels)]
-        shares /= shares.sum(axis=1, keepdims=True)
+    artefacts = made_by_absence(looks[0].evidence, np.argmax(shares, axis=1), shares.shape[1])
+    if artefacts.any() and not artefacts.all():
+        shares = shares[:, ~artefacts] + _DISSOLVED
+    shares /= shares.sum(axis=1, keepdims=True)
     return decided(shares, np.arange(shares.shape[1])), embedding
 
 
