@@ -181,7 +181,8 @@ def made_by_absence(evidence: Evidence, labels: NDArray[np.intp], n_clusters: in
     for lacking in missing.T[missing.any(axis=0)]:
         cluster = labels[np.argmax(lacking)]
         if np.array_equal(labels == cluster, lacking):
-            found[cluster] = sum(_beyond_chance(graph, lacking) for graph in evidence.directed) <= 0
+            # Where all samples tie, chance is all that is possible, up to rounding.
+            found[cluster] = sum(_beyond_chance(graph, lacking) for graph in evidence.directed) < 1e-6
     return found
 
 
