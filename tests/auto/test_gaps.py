@@ -312,11 +312,13 @@ def assert_no_cluster_is_what_lacks_a_view(model, views):
     values = [np.nan_to_num(dense(view)) for view in views]
     lacking = np.column_stack([lacks(dense(view)) for view in views])
     described = ~lacking.all(axis=1)
+    labels = model.labels_[described]
     for v, lack in enumerate(lacking[described].T):
+        if lack.sum() < 5 or (~lack).sum() < 5:
+            continue
         others = np.hstack([np.zeros((len(lacking), 1)), *values[:v], *values[v + 1 :]])[described]
         alone = (others == others[np.argmax(lack)]).all(axis=1)
-        if lack.sum() >= 5 and (~lack).sum() >= 5 and not np.array_equal(alone, lack):
-            labels = model.labels_[described]
+        if not np.array_equal(alone, lack):
             assert not any(np.array_equal(labels == cluster, lack) for cluster in range(model.n_clusters_))
 
 
