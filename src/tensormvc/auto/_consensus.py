@@ -146,8 +146,8 @@ def consensus_shares(
 def smoothed(shares: NDArray[np.float64], graph: sp.csr_array) -> NDArray[np.float64]:
     """Return the mean of the shares of each sample and of those of its neighbours, (n, k); rows sum to 1.
 
-    Near the border between two clusters, members differ by chance: neighbours have the same borders, but not the same
-    chance.
+    Near the border between two clusters, the combined clusterings disagree by chance; the mean over neighbours removes
+    part of this noise.
 
     Parameters
     ----------
