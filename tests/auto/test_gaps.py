@@ -184,7 +184,7 @@ def hostile_views(draw):
     """Views with ties, constants, duplicates, extreme values and all kinds of gaps, and a number of clusters."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     n = draw(st.integers(2, 30))
-    views = []
+    views, first = [], None
     for _ in range(draw(st.integers(1, 3))):
         d = draw(st.sampled_from([1, 2, 3, 5, 12, 40]))
         shape = (n, d)
@@ -193,6 +193,7 @@ def hostile_views(draw):
             view = rng.normal(size=shape) * 10.0 ** draw(st.sampled_from([-300, -40, 40, 300]))
         else:
             view = KINDS[kind](rng, shape)
+        first = view.copy() if first is None else first
         gaps = draw(st.sampled_from(["none", "none", "missing", "empty", "cells", "most", "all of these"]))
         if gaps in ("missing", "all of these"):
             view[rng.random(n) < 0.3] = np.nan
@@ -206,10 +207,8 @@ def hostile_views(draw):
     if draw(st.booleans()):
         # Most inputs shall be possible: no sample is NaN everywhere.
         lost = np.all([np.isnan(view.sum(axis=1)) for view in views], axis=0)
-        first = views[0].toarray() if sp.issparse(views[0]) else views[0]
-        # With different values: duplicates among them may be a cluster.
-        first[lost] = rng.normal(size=(lost.sum(), first.shape[1]))
-        views[0] = first
+        # With their own values: which views samples have must not depend on the values, or it would be information.
+        views[0] = np.where(lost[:, None], first, dense(views[0]))
     return views, draw(st.one_of(st.integers(1, 6), st.just("auto")))
 
 
@@ -280,6 +279,19 @@ def test_samples_that_lack_a_view_are_no_cluster_by_themselves():
     check_results(model, views)
     assert model.n_clusters_ == 2
     assert tm.metrics.ari(groups[groups < 2], model.labels_[groups < 2]) == 1
+
+
+def test_samples_with_the_same_views_are_no_cluster_by_themselves():
+    """Two values in a view that half of the samples have, noise in one that a quarter has, and constants for all."""
+    rng = np.random.default_rng(0)
+    clear, noise = np.full((40, 1), np.nan), np.full((40, 5), np.nan)
+    clear[:20] = np.repeat([1.0, 2.0], 10)[:, None]
+    noise[20:30] = rng.normal(size=(10, 5))
+    model = quiet_fit([clear, noise, np.ones((40, 3))], 4)
+    patterns = [np.arange(40) < 20, np.isin(np.arange(40), range(20, 30)), np.arange(40) >= 30, np.arange(40) >= 20]
+    clusters = [model.labels_ == cluster for cluster in range(model.n_clusters_)]
+    assert not any(np.array_equal(cluster, pattern) for cluster in clusters for pattern in patterns)
+    assert tm.metrics.ari(clear[:20, 0], model.labels_[:20]) == 1
 
 
 def test_a_cluster_that_lacks_a_view_is_kept_if_other_views_show_it():

@@ -544,8 +544,7 @@ def _consensus(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return by how much each landmark belongs to each cluster of the consensus, and the embedding that it is found in.
 
-    Exact duplicates get what the first of them gets. Clusters without samples are left out, and those that are no more
-    than the samples that lack a view, which go to the next best cluster.
+    Exact duplicates get what the first of them gets. Clusters without samples are left out.
     """
     members = [member for look in looks for member in look.members]
     labelings, weights = [member.labels for member in members], [member.weight for member in members]
@@ -557,11 +556,18 @@ def _consensus(
     if len(np.unique(np.argmax(shares, axis=1))) < n_clusters:
         shares = _WEAK_VOTES * shares + (1 - _WEAK_VOTES) * one_hot(labels, n_clusters).toarray()
         shares = shares[:, np.unique(labels)]
-    artefacts = made_by_absence(looks[0].evidence, np.argmax(shares, axis=1), shares.shape[1])
-    if artefacts.any() and not artefacts.all():
-        shares = shares[:, ~artefacts] + _DISSOLVED
-    shares /= shares.sum(axis=1, keepdims=True)
+    shares = _without_artefacts(shares, looks[0].evidence)
     return decided(shares, np.arange(shares.shape[1])), embedding
+
+
+def _without_artefacts(shares: NDArray[np.float64], evidence: Evidence) -> NDArray[np.float64]:
+    """Leave out clusters that are no more than which views samples have; their samples go to the next best cluster.
+
+    If no other cluster is left, there is one. Rows sum to 1.
+    """
+    while (artefacts := made_by_absence(evidence, np.argmax(shares, axis=1), shares.shape[1])).any():
+        shares = np.ones((len(shares), 1)) if artefacts.all() else shares[:, ~artefacts] + _DISSOLVED
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def _fitted(views: Views, hashes: Any, evidence: Evidence, shares: Any, embedding: Any) -> FittedClustering:

@@ -90,12 +90,7 @@ class Look:
 
 
 def run_looks(
-    looks: list[Evidence],
-    n_clusters: int,
-    sample_graph: Any,
-    seed: int,
-    deadline: float,
-    progress: Progress,
+    looks: list[Evidence], n_clusters: int, sample_graph: Any, seed: int, deadline: float, progress: Progress
 ) -> tuple[list[Look], list[str]]:
     """Cluster the samples in several ways for each way to look at them.
 
@@ -171,28 +166,35 @@ def follows_presence(missing: NDArray[np.bool_], labels: NDArray[np.intp]) -> fl
 
 
 def made_by_absence(evidence: Evidence, labels: NDArray[np.intp], n_clusters: int) -> NDArray[np.bool_]:
-    """Return which clusters are no more than the samples that lack a view, (n_clusters,).
+    """Return which clusters are no more than the samples that have, or lack, certain views, (n_clusters,).
 
-    Such a cluster is real if its samples are neighbours in the views that they have: if their lists of neighbours have
-    more of it than half-way between chance and what is possible.
+    These are the clusters whose samples have views that no sample of another cluster has in the same combination, and
+    are not each other's nearest neighbours in any of these views.
     """
     missing = evidence.views.missing
-    found = np.zeros(n_clusters, dtype=bool)
-    for lacking in missing.T[missing.any(axis=0)]:
-        cluster = labels[np.argmax(lacking)]
-        if np.array_equal(labels == cluster, lacking):
-            # Where all samples tie, chance is all that is possible, up to rounding.
-            found[cluster] = sum(_beyond_chance(graph, lacking) for graph in evidence.directed) < 1e-6
-    return found
+    _, pattern = np.unique(missing, axis=0, return_inverse=True)
+    counts = (one_hot(pattern.ravel()).T @ one_hot(labels, n_clusters)).toarray()
+    of_several = np.count_nonzero(counts, axis=1) > 1
+    found = ~counts[of_several].any(axis=0) & (counts.sum(axis=0) < len(labels))
+    for cluster in np.flatnonzero(found):
+        found[cluster] = not _shown_by_values(evidence, labels == cluster)
+    return np.asarray(found)
 
 
-def _beyond_chance(graph: sp.csr_array, cluster: NDArray[np.bool_]) -> float:
-    """Return how many neighbours of a cluster's samples are in it, beyond half-way between chance and all possible."""
-    rows, lengths = np.flatnonzero(cluster), np.diff(graph.indptr)
-    others = max(int(np.count_nonzero(lengths[rows])) - 1, 0)
-    chance = lengths[rows].sum() * others / max(int(np.count_nonzero(lengths)) - 1, 1)
-    possible = np.minimum(lengths[rows], others).sum()
-    return float(np.count_nonzero(cluster[graph[rows].indices]) - (chance + possible) / 2)
+def _shown_by_values(evidence: Evidence, cluster: NDArray[np.bool_]) -> bool:
+    """Return whether the nearest neighbours of a cluster's samples are in it, in a view that most of these have.
+
+    More of them must be in the cluster than half-way between chance and all.
+    """
+    for lists, lacking in zip(evidence.neighbours, evidence.views.missing.T, strict=True):
+        inside = cluster[~lacking]
+        others = int(np.count_nonzero(inside)) - 1
+        if others > 0 and 2 * others > np.count_nonzero(cluster[lacking]):
+            neighbours = lists.nearest(others).graph()[inside].indices
+            chance = others / (len(inside) - 1)
+            if np.count_nonzero(inside[neighbours]) > len(neighbours) * (chance + 1) / 2:
+                return True
+    return False
 
 
 def _scored(evidence: Evidence, labelings: dict[str, NDArray[np.intp]]) -> Look:

@@ -186,12 +186,7 @@ class AutoReport:
 
 
 def report_on(
-    looks: list[Look],
-    views: Views,
-    presence: Presence,
-    view_weights: Any,
-    labels: NDArray[np.intp],
-    **others: Any,
+    looks: list[Look], views: Views, presence: Presence, view_weights: Any, labels: NDArray[np.intp], **others: Any
 ) -> AutoReport:
     """Return the report on a fit: what the looks and the counts of samples tell, and other attributes as they are."""
     evidence = looks[0].evidence

@@ -15,6 +15,8 @@ from ._methods import BASELINES, METHODS, find_transform, resolved
 from ._plan import Grid, Plan, PlannedMethod, PlannedTransform
 
 NO_TRANSFORM = "none"
+# Parameters that cannot exceed the number of samples: beyond its list, no such value is tried.
+_AT_MOST_SAMPLES = {"n_kernel_anchors"}
 # The accuracy of a finished fit by its key: NaN if it failed, None if it is not finished.
 Scores = Callable[[str], float | None]
 
@@ -143,6 +145,8 @@ def _tensor(
     tried = [setting({**own, **of_basis}) for own in grid.settings() for of_basis in transform.grid.settings()]
     lists = {**grid.tried, **transform.grid.tried}
     ladders = {name: ladder(values, method.bounds.get(name, ())) for name, values in lists.items()}
+    for name in _AT_MOST_SAMPLES & ladders.keys():
+        ladders[name] = tuple(rung for rung in ladders[name] if rung in lists[name] or rung <= facts.n_samples)
     return Cell(
         *(dataset, method.name, transform.name, rate, facts.digest),
         grid=tuple(tried) if lists else (),

@@ -33,6 +33,8 @@ def ladder(values: Sequence[Any], bounds: Sequence[Any] = ()) -> tuple[Any, ...]
     (0.01, 0.02, 0.1, 0.5, 1.0, 2.0, 4.0, 5.0)
     >>> ladder(["4c", "2c"], ["0.5c", "6c"])
     ('0.5c', '1c', '2c', '4c', '6c')
+    >>> ladder([64, 128], [32, 512])
+    (32, 64, 128, 256, 512)
     >>> ladder(["paper", "auto"])
     ()
     """
@@ -53,8 +55,10 @@ def _continued(pair: Sequence[Any], end: float) -> list[Any]:
     ratio = max(_LEAST_RATIO, last / before) if last > before else min(1 / _LEAST_RATIO, last / before)
     rungs: list[Any] = []
     while (last < end) if ratio > 1 else (last > end):
-        # Two digits are enough for a rung, and they keep its name short.
-        last = (min if ratio > 1 else max)(float(f"{last * ratio:.2g}"), end)
+        new = last * ratio
+        if not (isinstance(pair[0], int) and new.is_integer()):
+            new = float(f"{new:.2g}")  # two digits are enough, and they keep its name short
+        last = (min if ratio > 1 else max)(new, end)
         rungs.append(_like(pair[0], last))
     return rungs
 
