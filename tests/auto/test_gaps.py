@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import tensormvc as tm
 from tensormvc.auto._looks import gather_evidence
+from tensormvc.auto._members import made_by_absence
 from tensormvc.views import as_views
 
 from .data import acc, blobs, fit, limit_landmarks, quiet_fit, with_gaps
@@ -281,17 +282,21 @@ def test_samples_that_lack_a_view_are_no_cluster_by_themselves():
     assert tm.metrics.ari(groups[groups < 2], model.labels_[groups < 2]) == 1
 
 
-def test_samples_with_the_same_views_are_no_cluster_by_themselves():
-    """Two values in a view that half of the samples have, noise in one that a quarter has, and constants for all."""
-    rng = np.random.default_rng(0)
+def test_clusters_by_which_views_samples_have_are_recognised():
+    """Groups of ten samples: two have a view that tells them apart, the third one of noise, and the last constants."""
+    groups = np.repeat(np.arange(4), 10)
     clear, noise = np.full((40, 1), np.nan), np.full((40, 5), np.nan)
-    clear[:20] = np.repeat([1.0, 2.0], 10)[:, None]
-    noise[20:30] = rng.normal(size=(10, 5))
-    model = quiet_fit([clear, noise, np.ones((40, 3))], 4)
-    patterns = [np.arange(40) < 20, np.isin(np.arange(40), range(20, 30)), np.arange(40) >= 30, np.arange(40) >= 20]
-    clusters = [model.labels_ == cluster for cluster in range(model.n_clusters_)]
-    assert not any(np.array_equal(cluster, pattern) for cluster in clusters for pattern in patterns)
-    assert tm.metrics.ari(clear[:20, 0], model.labels_[:20]) == 1
+    clear[:20] = 1.0 + groups[:20, None]
+    noise[20:30] = np.random.default_rng(0).normal(size=(10, 5))
+    evidence = gather_evidence(as_views([clear, noise, np.ones((40, 3))], lenient=True, unit=False, canonical=False))
+
+    def artefacts(labels):
+        return made_by_absence(evidence, np.array(labels), len(labels)).tolist()[: max(labels) + 1]
+
+    assert artefacts(groups.tolist()) == [False, False, True, True]
+    assert artefacts((groups // 2).tolist()) == [True, True]
+    assert artefacts((groups % 2).tolist()) == [False, False]
+    assert artefacts([0] * 40) == [False]
 
 
 def test_a_cluster_that_lacks_a_view_is_kept_if_other_views_show_it():
