@@ -2,11 +2,13 @@
 
 import csv
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tensormvc as tm
 from tensormvc.bench._cells import all_jobs, cells, kept, tried
 from tensormvc.bench._ladders import ladder, number
 from tensormvc.bench._plan import PlanError, parse_plan
@@ -61,6 +63,15 @@ def test_ladders_of_other_forms():
     assert ladder(["2c", "4c", "6c", "8c"], ["1c", "32c"]) == ("1c", "2c", "4c", "6c", "8c", "16c", "32c")
     assert ladder([0.0, 1.0]) == ladder([1.0]) == ladder(["etr", "log"]) == ladder([True, False]) == ()
     assert number(True) is None
+
+
+def test_no_more_anchors_than_samples_are_tried():
+    plan = tm.bench.load_plan("clustering")
+    for n_samples, most in [(210, 128), (500, 256), (544, 512), (9000, 512)]:
+        facts = {data.name: replace(FACTS["NGs"], n_samples=n_samples) for data in plan.datasets}
+        rungs = [cell.ladders["n_kernel_anchors"] for cell in cells(plan, facts) if cell.method == "TLRLF4MVC"]
+        assert {(one[0], one[-1]) for one in rungs} == {(16, most)}
+        assert {rung.bit_count() for one in rungs for rung in one} == {1}, "powers of two"
 
 
 @pytest.mark.parametrize("alpha", [0.02, 0.2, 1.0, 30.0])

@@ -75,6 +75,13 @@ def test_a_plan_on_a_device():
     assert {job.description["device"] for job in there if "baseline" not in job.description} == {"cuda:0"}
 
 
+def test_fits_on_a_device_are_the_same_unless_the_plan_is_about_seconds():
+    plan, plain = tm.bench.load_plan("smoke", device="cuda"), tm.bench.load_plan("smoke")
+    assert (plan.name, plan.text, plan.label, plan.device) == (plain.name, plain.text, plain.label, "cuda")
+    facts = {data.name: ANY for data in plan.datasets}
+    assert all_jobs(plan, cells(plan, facts)) == all_jobs(plain, cells(plain, facts))
+
+
 def test_cells_can_be_left_out():
     skip = '\nskip = [{ method = "ESTMC", transform = "FFT", text = "too slow" }]'
     plan = parse_plan("grids", GRIDS.replace("\ntrials = 3", "\ntrials = 3" + skip))

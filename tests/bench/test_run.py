@@ -75,7 +75,11 @@ def test_a_second_run_does_nothing(tiny, tiny_results):
         assert not store.running()
 
 
-def test_more_trials_reuse_those_that_are_there(tiny, tiny_results, tmp_path):
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_more_trials_reuse_those_that_are_there(tiny, tiny_results, tmp_path, device):
+    """On NumPy, and with PyTorch: the environment says on which device a fit ran."""
+    if device:
+        pytest.importorskip("torch", reason="PyTorch is not installed (extra 'torch')")
     copy = tmp_path / "copy.sqlite"
     with Store(tiny_results), sqlite3.connect(tiny_results) as source, sqlite3.connect(copy) as target:
         source.backup(target)
@@ -83,10 +87,13 @@ def test_more_trials_reuse_those_that_are_there(tiny, tiny_results, tmp_path):
     target.close()
     before = finished(copy)
     tiny.write_text(TINY.replace("trials = 2", "trials = 3"))
-    tm.bench.run_plan(tiny, copy)
+    tm.bench.run_plan(tm.bench.load_plan(tiny, device=device), copy)
     after = finished(copy)
     assert {key: after[key] for key in before} == before
-    assert len(after) > len(before)
+    with Store(copy) as store:
+        devices = {key: one.environment.get("device") for key, one in store.outcomes().items()}
+    assert {devices[key] for key in before} == {None}
+    assert {devices[key] for key in after.keys() - before.keys()} == {None, device}
 
 
 @pytest.mark.parametrize("name", BASELINES)

@@ -138,7 +138,7 @@ def _tensor(
             "basis": transform.basis,
             "basis_revision": basis.revision,
             "basis_parameters": {**basis.defaults, **of_basis},
-            **_on(plan.device),
+            **_on(plan),
         }
         return Setting(written, described)
 
@@ -158,9 +158,9 @@ def _tensor(
     )
 
 
-def _on(device: str | None) -> dict[str, str]:
-    """Return what a description says about the device: nothing for NumPy."""
-    return {} if device is None else {"device": device}
+def _on(plan: Plan) -> dict[str, str]:
+    """Return what a description says about the device: it determines seconds, but labels only up to rounding."""
+    return {"device": plan.device} if plan.is_timed and plan.device else {}
 
 
 def _baseline(name: str, dataset: str, rate: float, facts: Facts) -> Cell:

@@ -270,7 +270,7 @@ class Plan:
     screen_keep : int or None
         Number of settings per cell, those with the best mean ACC, that run in the remaining trials.
     device : str or None
-        PyTorch device of the fits, such as "cuda"; None for NumPy.
+        PyTorch device that runs the fits, such as "cuda"; None for NumPy.
     notes : tuple of Note
         Remarks for the report.
     skip : tuple of Note
@@ -304,9 +304,15 @@ class Plan:
     skip: tuple[Note, ...] = _key(_items(_note), ())
 
     @property
+    def is_timed(self) -> bool:
+        """Whether the plan is about seconds: its fits run alone, and those of each device are a table of their own."""
+        return self.paper == "runtime"
+
+    @property
     def label(self) -> str:
         """Name of the plan for readers."""
-        return (self.heading or self.name) + (f" ({self.device})" if self.device and self.heading else "")
+        named = self.heading and self.is_timed and self.device
+        return (self.heading or self.name) + (f" ({self.device})" if named else "")
 
 
 def _folder() -> Any:
@@ -329,7 +335,7 @@ def load_plan(plan: str | Path, *, seed: int | None = None, device: str | None =
     seed : int, optional
         Seed of the first trial; that of the plan by default.
     device : str, optional
-        PyTorch device of the fits, such as "cuda". It becomes part of the plan and of its name.
+        PyTorch device that runs the fits, such as "cuda". It becomes part of the name of a plan about seconds.
 
     Returns
     -------
@@ -349,10 +355,10 @@ def load_plan(plan: str | Path, *, seed: int | None = None, device: str | None =
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(f"{plan} cannot be read: {error}") from error
     name = file.name.removesuffix(".toml")
-    if device is not None:
-        name, text = f"{name}-{device.replace(':', '')}", f'device = "{device}"\n{text}'
     parsed = parse_plan(name, text)
-    return parsed if seed is None else replace(parsed, seed=seed)
+    if device is not None and parsed.is_timed:
+        parsed = parse_plan(f"{name}-{device.replace(':', '')}", f'device = "{device}"\n{text}')
+    return replace(parsed, seed=parsed.seed if seed is None else seed, device=device or parsed.device)
 
 
 def parse_plan(name: str, text: str) -> Plan:

@@ -120,7 +120,7 @@ def figures_csv(results: PlanResults) -> str:
     rows = []
     for one in results.selected:
         figures: list[tuple[Any, ...]] = [(metric, *one.figure(metric)) for metric in METRICS]
-        if results.plan.paper == "runtime":
+        if results.plan.is_timed:
             figures.append(("seconds", one.seconds, None))
             if one.transform_seconds is not None:
                 figures.append(("seconds of the transform", one.transform_seconds, None))

@@ -20,8 +20,6 @@ PAPER_PLANS = (
     "clustering-caltech",
 )
 RESULTS = "results.sqlite"
-# Fits beside each other would disturb the timings.
-_ALONE = "runtime"
 
 
 def paper_outlook(
@@ -68,4 +66,4 @@ def reproduce(
 
 
 def _jobs(plan: Plan, n_jobs: int) -> int:
-    return 1 if plan.paper == _ALONE else n_jobs
+    return 1 if plan.is_timed else n_jobs  # fits beside each other would disturb the timings

@@ -255,7 +255,7 @@ def _work(plan: Plan, wanted: list[Cell], loaded: dict[str, Data], store: Store,
         left = [job for job in all_jobs(plan, wanted, scores.get) if job.key not in scores]
         job = store.claim(left, retry_before=retry_before)
         if job is not None:
-            store.finish(job, evaluate(job, loaded[job.dataset]))
+            store.finish(job, evaluate(job, loaded[job.dataset], plan.device))
         elif not left:
             return
         else:
