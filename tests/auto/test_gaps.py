@@ -299,6 +299,16 @@ def test_clusters_by_which_views_samples_have_are_recognised():
     assert artefacts([0] * 40) == [False]
 
 
+@pytest.mark.parametrize(("n_lacking", "artefact"), [(2, True), (4, True), (5, False), (8, False)])
+def test_a_few_samples_far_from_the_others_show_nothing(n_lacking, artefact):
+    """Two of them are each other's nearest neighbours by chance in one case out of n."""
+    rng = np.random.default_rng(0)
+    lacking = np.arange(20) < n_lacking
+    views = [rng.normal(size=(20, 3)) + 20 * lacking[:, None], np.where(lacking, np.nan, 1.0)[:, None]]
+    evidence = gather_evidence(as_views(views, lenient=True, unit=False, canonical=False))
+    assert made_by_absence(evidence, lacking.astype(np.intp), 2)[1] == artefact
+
+
 def test_a_cluster_that_lacks_a_view_is_kept_if_other_views_show_it():
     views, groups = absent_in_the_clearest_view(separation=12)
     assert tm.metrics.ari(groups, quiet_fit(views, 3).labels_) == 1

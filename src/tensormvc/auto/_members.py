@@ -33,6 +33,8 @@ _MANY = 30
 
 # Clusters that tell more than this about which views samples have (adjusted mutual information) are an artefact of it.
 FOLLOWS_PRESENCE = 0.1
+# Fewer samples than these may be each other's nearest neighbours by chance.
+_FEWEST_SHOWN = 5
 
 Progress = Callable[[int, int, str], None]
 
@@ -182,14 +184,15 @@ def made_by_absence(evidence: Evidence, labels: NDArray[np.intp], n_clusters: in
 
 
 def _shown_by_values(evidence: Evidence, cluster: NDArray[np.bool_]) -> bool:
-    """Return whether the nearest neighbours of a cluster's samples are in it, in a view that most of these have.
+    """Return whether the nearest neighbours of a cluster's samples are in it, in a view that half of these have.
 
-    More of them must be in the cluster than half-way between chance and all.
+    More of them must be in the cluster than half-way between chance and all. A few samples show nothing.
     """
     for lists, lacking in zip(evidence.neighbours, evidence.views.missing.T, strict=True):
         inside = cluster[~lacking]
-        others = int(np.count_nonzero(inside)) - 1
-        if others > 0 and 2 * others > np.count_nonzero(cluster[lacking]):
+        size = int(np.count_nonzero(inside))
+        if size >= max(_FEWEST_SHOWN, np.count_nonzero(cluster[lacking])):
+            others = size - 1
             neighbours = lists.nearest(others).graph()[inside].indices
             chance = others / (len(inside) - 1)
             if np.count_nonzero(inside[neighbours]) > len(neighbours) * (chance + 1) / 2:
