@@ -191,7 +191,7 @@ def _shown_by_values(evidence: Evidence, cluster: NDArray[np.bool_]) -> bool:
     for lists, lacking in zip(evidence.neighbours, evidence.views.missing.T, strict=True):
         inside = cluster[~lacking]
         size = int(np.count_nonzero(inside))
-        if size >= max(_FEWEST_SHOWN, np.count_nonzero(cluster[lacking])):
+        if size >= max(_FEWEST_SHOWN, int(np.count_nonzero(cluster[lacking]))):
             others = size - 1
             neighbours = lists.nearest(others).graph()[inside].indices
             chance = others / (len(inside) - 1)
