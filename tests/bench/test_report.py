@@ -229,6 +229,15 @@ def test_results_that_no_plan_needs_are_not_counted(made):
         assert f"Environment of {made.n_fits} fits" in results_page("made.sqlite", [results])
 
 
+def test_main_tables_come_first(tmp_path):
+    for name, table in [("a", "k_n"), ("z", "clustering")]:
+        fill(tmp_path / "both.sqlite", MADE.replace('paper = "clustering"', f'paper = "{table}"'), made_accuracy, name)
+    tm.bench.write_bench_report(tmp_path / "both.sqlite", tmp_path / "report")
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert page.index('href="#plan-z"') < page.index('href="#plan-a"')
+    assert page.index('id="plan-z"') < page.index('id="plan-a"')
+
+
 def test_latex(made):
     text = latex(made)
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 4

@@ -38,7 +38,7 @@ def results_page(name: str, plans: Sequence[PlanResults], figures: Sequence[Figu
         Section("results", "Accuracy by transform", _main(plans, compared)),
         Section("claims", "Which claims hold", _claims(plans)),
         *([Section("figures", "Figures of the paper", _figures(figures))] if figures else []),
-        *(Section(f"plan-{one.plan.name}", one.plan.title, plan_body(one)) for one in plans),
+        *(Section(f"plan-{one.plan.name}", one.plan.label, plan_body(one)) for one in plans),
         Section("ranks", "Statistical comparison", _statistics(compared)),
         Section("times", "Timings", times(plans)),
         Section("settings", "Settings and grids", settings(plans)),

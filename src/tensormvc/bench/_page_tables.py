@@ -28,7 +28,7 @@ def folded(summary: str, *body: Html) -> Html:
 def plan_body(results: PlanResults) -> list[Html]:
     """Return the tables of a plan, folded."""
     plan = results.plan
-    texts = [TEXTS["selection"].format(trials=plan.trials)]
+    texts = [f"{plan.title}.", TEXTS["selection"].format(trials=plan.trials)]
     if plan.screen_trials is not None:
         texts.append(TEXTS["screen"].format(trials=plan.screen_trials, keep=plan.screen_keep))
     body = [paragraph(" ".join(texts))]

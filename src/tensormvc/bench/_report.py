@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._files import check_target, writing
-from ._comparisons import Compared, comparisons
+from ._comparisons import Compared, comparisons, grouped
 from ._figures import Figure, Panel, can_draw, draw_ranks, paper_figures, save_figure
 from ._page import results_page
 from ._store import METRICS, Store, StoreError
@@ -65,7 +65,8 @@ def write_bench_report(
     folder = Path(folder)
     with Store(results, must_exist=True) as store:
         outcomes = store.outcomes()
-        plans = [read_results(stored, outcomes) for stored in store.plans()]
+        stored = [read_results(plan, outcomes) for plan in store.plans()]
+    plans = [results for group in grouped(stored) for results in group]
     if not plans:
         raise StoreError(f"{results} holds no results: run a plan first")
     compared, figures = comparisons(plans), paper_figures(plans, data)
