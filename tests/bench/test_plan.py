@@ -13,8 +13,8 @@ from tensormvc.bench._plan import PlanError, PlannedData, parse_plan, shipped_pl
 
 from .conftest import FACTS, TINY
 
-SHIPPED = ["ablation-basis", "ablation-ka", "ablation-kn", "clustering", "clustering-caltech", "runtime"]
-SHIPPED += ["shuffle-rate", "shuffle-rate-caltech", "smoke"]
+SHIPPED = ["ablation-basis", "ablation-basis-caltech", "ablation-ka", "ablation-kn", "clustering"]
+SHIPPED += ["clustering-caltech", "runtime", "shuffle-rate", "shuffle-rate-caltech", "smoke"]
 ANY = Facts("d" * 32, 400, 5, (10, 10))
 
 

@@ -330,8 +330,8 @@ def load_plan(plan: str | Path, *, seed: int | None = None, device: str | None =
     Parameters
     ----------
     plan : str or path-like
-        "ablation-basis", "ablation-ka", "ablation-kn", "clustering", "clustering-caltech", "runtime", "shuffle-rate",
-        "shuffle-rate-caltech", "smoke", or a path.
+        "ablation-basis", "ablation-basis-caltech", "ablation-ka", "ablation-kn", "clustering", "clustering-caltech",
+        "runtime", "shuffle-rate", "shuffle-rate-caltech", "smoke", or a path.
     seed : int, optional
         Seed of the first trial; that of the plan by default.
     device : str, optional

@@ -16,6 +16,7 @@ PAPER_PLANS = (
     "ablation-ka",
     "shuffle-rate",
     "runtime",
+    "ablation-basis-caltech",
     "shuffle-rate-caltech",
     "clustering-caltech",
 )
