@@ -16,6 +16,7 @@ from scipy.linalg import cho_factor, cho_solve
 from .algebra import singular_values
 from .backend.arrays import Array, is_sparse, namespace
 from .backend.checks import check_memory
+from .backend.linalg import thin_svd
 from .bases import FFT
 from .methods._admm import Record, Run, Schedule, Step, run_admm
 from .penalties import ETR, Log, Nuclear, Penalty
@@ -383,7 +384,7 @@ class _AnchorRepresentation(_Rounds):
 
     def embedding(self, n_clusters: int) -> Matrix:
         stacked = np.concatenate(list(np.moveaxis(self.representation, 2, 0)), axis=1)
-        left = np.linalg.svd(stacked / math.sqrt(len(self.parts)), full_matrices=False)[0]
+        left = thin_svd(stacked / math.sqrt(len(self.parts)))[0]
         return np.asarray(left[:, :n_clusters])
 
     def _misfit(self, v: int) -> Matrix:
@@ -397,7 +398,7 @@ def _polar_factor(matrix: Matrix) -> Matrix:
     """Return PQᵀ of the thin SVD PΣQᵀ; the identity for a zero matrix, where it is not unique."""
     if not matrix.any():
         return np.eye(*matrix.shape)
-    left, _, right = np.linalg.svd(matrix, full_matrices=False)
+    left, _, right = thin_svd(matrix)
     return np.asarray(left @ right)
 
 

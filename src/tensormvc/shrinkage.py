@@ -8,7 +8,7 @@ from array_api_compat import device
 
 from .backend.arrays import Array, contiguous, is_tensor, namespace, on_host, placed, real_view
 from .backend.checks import as_real_array, check_finite, check_threshold
-from .backend.linalg import matmul_into, thin_qr
+from .backend.linalg import matmul_into, thin_qr, thin_svd
 from .backend.threads import run_ranges
 from .bases import Basis, fitted_basis
 from .penalties import Penalty, make_penalty
@@ -337,7 +337,7 @@ def _real_factor(filters: Array, tall: Array, re: slice, im: slice) -> Array:
 def _shrink_by_svd(slices: Array, penalty: Any, threshold: float) -> tuple[Array, Array]:
     """Shrink by the textbook, one SVD per slice; return the slices and their penalties."""
     xp = namespace(slices)
-    left, s, right = xp.linalg.svd(slices, full_matrices=False)
+    left, s, right = thin_svd(slices)
     s = _unchecked(penalty, "prox")(s, threshold)
     return (left * s[:, None, :]) @ right, xp.sum(_unchecked(penalty, "value")(s), axis=1)
 

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from ..backend.linalg import thin_svd
 from ..backend.threads import device_lock
 from ..graphs import normalised_adjacency
 from ..graphs._laplacian import dense_eigenpairs, lowest_eigenpairs
@@ -86,7 +87,7 @@ def _whatever_is_missing(graph: sp.csr_array, count: int, missing: NDArray[np.bo
     n = graph.shape[0]
     adjacency = normalised_adjacency(graph)
     roots = np.sqrt(np.asarray(graph.sum(axis=1)).ravel())
-    left, sizes, _ = np.linalg.svd(np.column_stack([roots, roots[:, None] * missing]), full_matrices=False)
+    left, sizes, _ = thin_svd(np.column_stack([roots, roots[:, None] * missing]))
     known = left[:, sizes > _TOLERANCE * sizes[0]]
     r = known.shape[1]
     k = min(count - 1, n - r)

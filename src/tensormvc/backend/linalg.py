@@ -38,6 +38,19 @@ def inner(left: Array, right: Array) -> Array:
     return (chunks[0].mT @ chunks[1]).sum(0) + left[cut:].T @ right[cut:]
 
 
+def thin_svd(matrices: Array) -> tuple[Array, Array, Array]:
+    """Return left singular vectors, singular values and right singular vectors of matrices, (…, p, q)."""
+    try:
+        left, s, right = namespace(matrices).linalg.svd(matrices, full_matrices=False)
+    except np.linalg.LinAlgError:
+        # NumPy divides and conquers, which fails on a few matrices that LAPACK's slower QR iteration decomposes.
+        listed = matrices.reshape(-1, *matrices.shape[-2:])
+        parts = [scipy.linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd") for matrix in listed]
+        stacked = map(np.stack, zip(*parts, strict=True))
+        left, s, right = (part.reshape(*matrices.shape[:-2], *part.shape[1:]) for part in stacked)
+    return left, s, right
+
+
 def raise_to_zero(array: Array) -> Array:
     """Replace negative numbers by zero, in place."""
     if is_numpy_namespace(namespace(array)):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._registry import GRAPHS
 from ..backend.arrays import Array, contiguous, is_tensor, namespace, on_host, placed
 from ..backend.checks import check_memory
+from ..backend.linalg import thin_svd
 from ..graphs import SampleGraph, check_sample_graph, normalised_adjacency, permuted_graph
 from ..graphs._laplacian import lowest_eigenpairs
 from ..views import Views, as_views
@@ -199,7 +200,7 @@ def _set_component_vectors(
         raise RuntimeError("the eigensolver lost a component of the graph")  # pragma: no cover
     if near > r:
         space = vectors[:, :near] - exact @ (exact.T @ vectors[:, :near])
-        left, _, _ = namespace(space).linalg.svd(space, full_matrices=False)
+        left, _, _ = thin_svd(space)
         rest = left[:, : near - r]
         rotation = successive_projections(on_host(rest.T @ views.probes(near - r)))
         vectors[:, r:near] = rest @ placed(rotation, rest)

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..backend.arrays import Array, contiguous, in_double, is_sparse, namespace, on_host
 from ..backend.checks import check_memory
-from ..backend.linalg import inner, leading_eigenpairs, matmul_into, sum_of_squares
+from ..backend.linalg import inner, leading_eigenpairs, matmul_into, sum_of_squares, thin_svd
 from ..bases._base import settle
 from ..rows import InMemory, RowArrays, Rows, row_work
 from ..views import Views, probes_of
@@ -176,7 +176,7 @@ def polar_factor(matrix: Array) -> Array:
         return xp.matrix_transpose(polar_factor(xp.matrix_transpose(matrix)))
     # Of a tall matrix only the triangle goes through an SVD.
     orthonormal, triangle = xp.linalg.qr(matrix)
-    left, _, right = xp.linalg.svd(triangle, full_matrices=False)
+    left, _, right = thin_svd(triangle)
     return orthonormal @ (left @ right)
 
 
