@@ -79,8 +79,9 @@ def test_files_and_functions_are_short():
     count = counter()
     sizes = {path: len(count.code_lines(text)) for path, text in texts().items()}
     # 12 500 were enough for the methods, the audit, the benchmark and a front door for complete views; what has come
-    # since is incomplete data, results beyond labels, model files, AnnData; the front door on disk, Dask and devices.
-    assert sum(sizes.values()) <= 18_000
+    # since is incomplete data, results beyond labels, model files, AnnData; the front door on disk, Dask and devices;
+    # errors for tables that would be read wrongly.
+    assert sum(sizes.values()) <= 18_200
     assert {path: size for path, size in sizes.items() if size > 450} == {}
     # Commands declare their options in their signatures.
     long = {

@@ -106,6 +106,8 @@ def test_tables_of_numbers_stay_as_they_are():
     assert encode_table(pd.DataFrame(np.ones((2, 2))))[1] is None
     nullable = pd.DataFrame({"a": pd.array([True, None], dtype="boolean"), "b": pd.array([None, 3], dtype="Int64")})
     np.testing.assert_array_equal(encode_table(nullable)[0], [[1, np.nan], [np.nan, 3]])
+    objects = nullable.astype(object).assign(c=pd.NA)
+    np.testing.assert_array_equal(encode_table(objects)[0], [[1, np.nan, np.nan], [np.nan, 3, np.nan]])
     empty = pd.DataFrame({"a": [None, None], "b": pd.Categorical([None, None]), "c": [1.0, 2]})
     np.testing.assert_array_equal(encode_table(empty)[0], [[np.nan, 1], [np.nan, 2]])
 

@@ -229,6 +229,7 @@ def two():
     ("data", "keys", "error", "message"),
     [
         (list, {}, TypeError, "data is a list: expected a MuData or AnnData object"),
+        (lambda: sys.modules["pandas"].DataFrame(RNA), {}, TypeError, "data is a DataFrame: expected a MuData or"),
         (one, {}, ValueError, r"the AnnData object has no X: name one of its obsm, \['rna', 'adt'\], in use_rep"),
         (one, {"use_rep": ["rma"]}, ValueError, r"use_rep='rma': the AnnData object has no such key in obsm, only"),
         (one, {"use_rep": "rna", "layer": "rna"}, ValueError, "both have a view 'rna': name the views with a mapping"),

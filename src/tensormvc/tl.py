@@ -98,7 +98,7 @@ def cluster(
     if isinstance(data, anndata.AnnData):
         rows: Any = slice(None)
         model.fit(_views_of_anndata(data, use_rep, layer))
-    elif hasattr(data, "mod"):
+    elif hasattr(data, "mod") and hasattr(data, "obs_names"):  # DataFrames have an operator mod
         model.fit(_views_of_mudata(data, use_rep, layer))
         rows = Index(model.sample_ids_).get_indexer(data.obs_names)
     else:

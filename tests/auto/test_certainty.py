@@ -1,5 +1,6 @@
 """How far to trust a result: data without clusters are called that, and separate clusters are not."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -95,6 +96,21 @@ def test_data_without_clusters_warn(make, n_clusters):
     with pytest.warns(UserWarning, match="the clusters are weak|parts of a continuum|no view confirms"):
         model = tm.MultiViewClustering(n_clusters, random_state=0).fit(views)
     assert not model.report_.certainty.startswith("clear")
+
+
+def test_many_small_clusters_of_noise_warn():
+    """With five samples per cluster, clusterings of noise agree; planted clusters of that size do not warn."""
+    warned = 0
+    for seed in range(6):
+        values = np.random.default_rng(seed).normal(size=(120, 2 + 8 * (seed % 2)))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = tm.MultiViewClustering(24, random_state=0).fit([values, values.copy()])
+        warned += any("continuum" in str(one.message) or "weak" in str(one.message) for one in caught)
+        assert not caught or not model.report_.certainty.startswith("clear")
+    assert warned >= 5
+    views, y = blobs(120, n_clusters=24, widths=(12, 12))
+    assert tm.metrics.ari(y, fit(views, 24).labels_) > 0.9
 
 
 def test_views_with_clusters_of_their_own_are_never_clear():

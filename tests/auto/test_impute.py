@@ -116,6 +116,12 @@ def test_a_sample_that_is_missing_everywhere_is_named():
         tm.impute_views(views)
 
 
+def test_a_view_that_nobody_has_is_named():
+    views, _y = blobs()
+    with pytest.raises(ValueError, match="view 1 has no values to complete it from: leave this view out"):
+        tm.impute_views([views[0], np.full((90, 3), np.nan)])
+
+
 @pytest.mark.filterwarnings("error")
 @given(st.integers(0, 10**6), st.integers(2, 25), st.sampled_from([0.1, 0.5, 0.9]))
 def test_any_number_of_gaps_is_completed(seed, n, rate):

@@ -179,6 +179,21 @@ def test_new_samples_join_their_clusters():
         np.testing.assert_array_equal(model.predict_proba(absent), model.predict_proba(some))
 
 
+@pytest.mark.parametrize("kind", ["root", "log-counts", "log-ratio", "lsi"])
+def test_new_samples_may_be_a_little_below_zero(kind):
+    """Such as measurements minus a background: to a scaling of non-negative values this is hardly different from 0."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    views = [rng.poisson(20 * np.eye(3, 8)[y] + 1).astype(float) for _ in range(2)]
+    model = fit(views, 3, normalisation=kind)
+    near = [np.where(view == 0, -1e-9, view) for view in views]
+    shares = model.predict_proba(near)
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(np.argmax(shares, axis=1), model.labels_)
+    below = model.predict_proba([view - 30 for view in views])
+    np.testing.assert_allclose(below.sum(axis=1), 1, rtol=1e-12)
+
+
 def test_samples_far_away_are_outliers():
     views, _y = blobs(120)
     model = fit(views, 3)
@@ -278,6 +293,10 @@ def test_wrong_new_samples_are_named(tables, gappy):
         model.predict({"a": np.full((2, 4), np.inf)})
     with pytest.raises(ValueError, match=r"^a has values of size 1e\+200"):
         model.predict({"a": np.full((2, 4), 1e200)})
+    with pytest.raises(ValueError, match="min_confidence=20: expected a number from 0 to 1"):
+        model.predict(frames, min_confidence=20)
+    with pytest.raises(ValueError, match="a has 1 dimensions"):
+        model.predict([frames["a"].iloc[0], None])
     with pytest.raises(NotFittedError):
         tm.MultiViewClustering(3).predict(gappy[1])
 

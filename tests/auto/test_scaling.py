@@ -217,6 +217,14 @@ def test_wrong_scalings_are_named():
         fit(views, 2, normalisation={"x": "unit"})
 
 
+@pytest.mark.parametrize("name", ["root", "root-whitened", "tf-idf", "lsi", "log-counts", "log-ratio"])
+def test_scalings_of_counts_refuse_negative_values(name):
+    views = {"a": counts(30, 5, seed=0), "b": counts(30, 4, seed=1)}
+    views["b"][3, 2] = -1
+    with pytest.raises(ValueError, match=f"b has negative values, but normalisation='{name}' is for values from 0 on"):
+        fit(views, 2, normalisation={"b": name})
+
+
 def test_a_single_feature_is_not_reduced_to_its_sign():
     """At unit length, four clusters of one feature would be two."""
     rng = np.random.default_rng(0)

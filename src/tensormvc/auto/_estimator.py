@@ -303,6 +303,8 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         -------
         ndarray of int of shape (n_samples,)
         """
+        if not 0 <= min_confidence <= 1:
+            raise ValueError(f"min_confidence={min_confidence!r}: expected a number from 0 to 1")
         return self._each(views, partial(_labels, least=min_confidence))
 
     def predict_proba(self, views: Any) -> NDArray[np.float64]:

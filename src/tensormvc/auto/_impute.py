@@ -282,6 +282,9 @@ def impute_views(views: Any, *, view_sizes: Sequence[int] | None = None) -> Any:
     """
     taken = as_views(views, view_sizes=view_sizes, unit=False, lenient=True).on_host()
     refuse_sizes(taken.sizes.max(axis=0), taken.names)
+    for name, missing in zip(taken.names, taken.missing.T, strict=True):
+        if missing.all():
+            raise ValueError(f"{name} has no values to complete it from: leave this view out")
     arrays = complete_samples(complete_gaps([lean(a) for a in taken.arrays], taken.missing), taken.missing)
     position = {v: i for i, v in enumerate(taken.view_order)}
     whole = [taken.to_given_order(_dense(arrays[position[v]])) for v in range(taken.n_views)]

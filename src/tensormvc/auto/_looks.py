@@ -19,7 +19,7 @@ from ..graphs._fuzzy import Neighbours, find_neighbours
 from ..views import Views
 from ..views._order import unit_rows
 from ._evidence import NEIGHBOURS, Evidence, directed_graphs, neighbours_of, spread
-from ._scaling import RECIPES, Scaling, fit_and_scale, lean, suitable_scalings, usual_scaling
+from ._scaling import RECIPES, Scaling, fit_and_scale, lean, refuse_negative, suitable_scalings, usual_scaling
 
 # Number of samples that scalings are compared on.
 _COMPARED_SAMPLES = 600
@@ -111,6 +111,9 @@ class Options:
         self.arrays = [lean(array) for array in views.arrays]
         self.requested = _requested(normalisation, views)
         self.rows = [np.flatnonzero(~missing) for missing in views.missing.T]
+        for array, name, view in zip(self.arrays, self.requested, views.names, strict=True):
+            if name != "auto":
+                refuse_negative(array, name, view)
         self.suitable = [
             suitable_scalings(array[rows]) if name == "auto" else [name]
             for array, rows, name in zip(self.arrays, self.rows, self.requested, strict=True)

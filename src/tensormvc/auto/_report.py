@@ -25,6 +25,9 @@ _WEAK = 0.5
 # Share of the samples half-way between clusters from which these may be parts of a continuum, and without any gap.
 _CONTINUOUS = 1 / 6
 _WITHOUT_GAPS = 1 / 4
+# The same for small clusters, whose centres are further apart by chance, and the mean size up to which they are small.
+_CONTINUOUS_IF_SMALL = 1 / 8
+_SMALL = 8
 
 
 @dataclass(frozen=True)
@@ -115,15 +118,20 @@ class AutoReport:
     def certainty(self) -> str:
         """How clear the clusters are, and what to do about it."""
         found = f"clusterings from different graphs agree by {self.agreement:.2f} (adjusted Rand index)"
-        if self.agreement >= _CLEAR and self.related and self.halfway < _CONTINUOUS:
+        if self.agreement >= _CLEAR and self.related and not self._is_continuous:
             return f"clear: {found}"
         if self.agreement >= _WEAK:
-            if self.halfway >= _CONTINUOUS:
+            if self._is_continuous:
                 found += f", but {self._between}"
             elif not self.related:
                 found += ", but no view confirms another"
             return f"moderate: {found}; check samples with a low confidence"
         return f"weak: {found}; other numbers of clusters may fit better, or there are none"
+
+    @property
+    def _is_continuous(self) -> bool:
+        are_small = self.n_landmarks < _SMALL * self.n_clusters
+        return self.halfway >= (_CONTINUOUS_IF_SMALL if are_small else _CONTINUOUS)
 
     @property
     def _between(self) -> str:
@@ -142,14 +150,14 @@ class AutoReport:
         if self.follows_presence > FOLLOWS_PRESENCE:
             found.append(
                 "the clusters follow which views samples have (adjusted mutual information "
-                f"{self.follows_presence:.2f}), maybe more than their values: too few samples have several views"
+                f"{self.follows_presence:.2f}): this is right if some clusters lack certain views, else an artefact"
             )
         if self.n_empty:
             left_out = f"{self.n_empty} samples have no value in any view"
             found.append(f"{left_out}: they were left out, and got label 0 with confidence 0")
         if self.agreement < _WEAK:
             found.append(f"the clusters are {self.certainty}")
-        elif self.halfway >= _CONTINUOUS:
+        elif self._is_continuous:
             found.append(f"the clusters may be parts of a continuum: {self._between}")
         return found
 

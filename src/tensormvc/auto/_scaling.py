@@ -127,15 +127,24 @@ RECIPES = {
 }
 
 
+# Scalings of non-negative values are defined for all: a new sample may be below zero once a background is subtracted.
+def _signed_root(xp: Any, x: Any) -> Any:
+    return xp.sign(x) * xp.sqrt(xp.abs(x))
+
+
+def _log_of_one_more(xp: Any, x: Any) -> Any:
+    return xp.log1p(xp.maximum(x, xp.zeros_like(x)))
+
+
 def _log_library(view: Any) -> Any:
     """Return log(1 + x / mean of the sample's x): a factor of a sample, such as its sequencing depth, is removed."""
-    return _on_values(lambda xp, x: xp.log1p(x), _unit(view, norm="l1") * view.shape[1])
+    return _on_values(_log_of_one_more, _unit(view, norm="l1") * view.shape[1])
 
 
 def _log_ratio(view: Any) -> Any:
     dense = view.toarray() if is_sparse(view) else view
     xp = namespace(dense)
-    logs = xp.log1p(dense)
+    logs = _log_of_one_more(xp, dense)
     return logs - xp.mean(logs, axis=1, keepdims=True)
 
 
@@ -152,7 +161,7 @@ def _on_values(function: Callable[[Any, Any], Any], view: Any) -> Any:
 
 VALUES: dict[str, Callable[[Any], Any]] = {
     "": lambda view: view,
-    "root": lambda view: _on_values(lambda xp, x: xp.sqrt(x), view),
+    "root": lambda view: _on_values(_signed_root, view),
     "log-tf": lambda view: _on_values(_log_term, view),
     "log-library": _log_library,
     "log-ratio": _log_ratio,
@@ -370,6 +379,15 @@ def refuse_sizes(largest: Iterable[float], names: Iterable[str], *, tiny: bool =
     for size, name in zip(largest, names, strict=True):
         if size > _MOST_SIZE or (tiny and 0 < size < _LEAST_SPREAD):
             raise ValueError(f"{name} has values of size {size:.3g}: multiply it by a factor that brings them near 1")
+
+
+def refuse_negative(view: Any, scaling: str, name: str) -> None:
+    """Refuse a scaling that was asked for if it needs non-negative values and a (lean) view has others."""
+    if RECIPES[scaling].values and view.min() < 0:
+        raise ValueError(
+            f"{name} has negative values, but normalisation={scaling!r} is for values from 0 on, such as counts: "
+            "use 'z-score', or 'auto'"
+        )
 
 
 def suitable_scalings(view: Any) -> list[str]:

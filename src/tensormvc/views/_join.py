@@ -84,7 +84,7 @@ def _only_in(own: dict[Any, int], other: dict[Any, int]) -> str:
 
 def _refuse_unrelated(names: Sequence[str], rows_of: list[dict[Any, int]], remedy: str) -> None:
     for name, own in zip(names, rows_of, strict=True):
-        others = [other for other in rows_of if other is not own]
+        others = [other for other in rows_of if other is not own and other and own]
         # Of the smaller table: a few samples may have an assay that most of the others lack.
         shared = [len(own.keys() & other.keys()) / min(len(own), len(other)) for other in others]
         if shared and max(shared) < _LEAST_SHARED:

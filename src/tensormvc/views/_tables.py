@@ -162,7 +162,8 @@ def _numbers(frame: Any, name: str) -> Any:
     if not (isinstance(values, np.ndarray) and values.dtype.kind == "O"):
         return values
     try:
-        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+        # Their kinds of missing values may be among objects.
+        return frame.astype(object).where(frame.notna(), np.nan).to_numpy(dtype=np.float64)
     except (TypeError, ValueError):
         for column, part in frame.items():
             if len(held := [value for value in part.dropna().tolist() if not isinstance(value, Real | np.bool_)]):
