@@ -44,8 +44,9 @@ def load_views(
     * NumPy archives (``.npz``) with the same names; samples are in rows if the lengths allow it. An array ``ids`` holds
       one id per sample.
     * A folder of CSV or Parquet files, one per view in the order of their names, joined on an id column (``id``,
-      ``sample``, ``index``, …, or a first column of unique texts) or, without one, by position. Labels are a file or a
-      column called ``label``, ``class``, ``y``, …. Other columns of text are an error; `load_dataset` can encode them.
+      ``sample``, ``index``, …, or a first column of unique texts or called ``patient_id``, ``subject``, …) or, without
+      one, by position. Ids in CSV are read as text, unless all are integers without leading zeros. Labels are a file or
+      a column called ``label``, ``class``, ``y``, …. Other columns of text are an error; `load_dataset` encodes them.
     * ``.h5mu``: the X of each modality, samples matched by name. ``.h5ad``: the blocks in ``obsm``, or X if there are
       none or `views` names it. Labels are a column of ``obs``.
     * Other HDF5 files with one dataset per view.

@@ -23,7 +23,15 @@ _ID_NAMES = (
     "id", "ids", "sampleid", "sampleids", "sample", "samples", "samplename", "index", "name", "names", "barcode",
     "barcodes", "key", "uid", "uuid", "unnamed0", "indexlevel0", "rowid", "rownames", "",
 )  # fmt: skip
-_NULLS = ["", "NA", "NaN", "nan", "N/A", "null", "None"]
+# A first column of these names holds ids if its values are unique.
+_FIRST_IDS = re.compile(
+    "(sample|subject|patient|participant|case|cell|donor|person|individual|specimen|respondent|customer|well|record|mrn)"
+    "(no|nr|number|name|code|id)?"
+)
+# Missing values in R and pandas.
+_NULLS = ["", "NA", "NaN", "nan", "-NaN", "-nan", "N/A", "n/a", "#N/A", "#NA", "<NA>", "null", "NULL", "None"]
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 # Even a constant column takes one byte for this many rows.
 _MAX_ROWS_PER_BYTE = 10_000
 
@@ -78,6 +86,10 @@ def _files(path: str) -> list[Path]:
         key=lambda entry: [int(part) if part.isdigit() else part.lower() for part in re.split(r"(\d+)", entry.name)],
     )
     files = [entry for entry in entries if entry.suffix.lower() in TABLES and entry.is_file()]
+    for entry in entries:
+        is_table = entry.suffix.lower() in _COMPRESSED and Path(entry.stem).suffix.lower() in TABLES
+        if is_table and entry.with_suffix("") not in files:
+            raise DataError(f"{entry.name} is compressed: decompress it, or move it out of the folder")
     if not files:
         content = ", ".join(entry.name for entry in entries[:10]) or "nothing"
         raise DataError(f"this is a folder without CSV or Parquet files (it holds {content}): put one per view into it")
@@ -95,7 +107,7 @@ def _match_rows(
 
     The tables after the first `n_views` hold labels.
     """
-    ids = {t.path.name: t.column(t.id_column) for t in tables if t.id_column is not None}
+    ids = {t.path.name: t.ids for t in tables if t.ids is not None}
     if len(ids) == len(tables) > 1:
         names, columns = list(ids), list(ids.values())
         if request.join not in ("outer", "auto"):
@@ -110,7 +122,27 @@ def _match_rows(
     first = next(iter(ids.values()), None)
     if first is not None and any(np.any(first.astype(str) != column.astype(str)) for column in ids.values()):
         raise DataError(f"the ids are in different orders, but not every file has ids to join on; {_outline(tables)}")
+    by_first_name: dict[str, Table] = {}
+    for table in tables:
+        _refuse_shuffled(by_first_name.setdefault(table.schema.names[0], table), table)
     return first, [None] * len(tables)
+
+
+def _refuse_shuffled(left: "Table", right: "Table") -> None:
+    """Refuse to pair tables by position whose first columns look like the same ids in another order."""
+    name, kinds = left.schema.names[0], [table.schema.field(0).type for table in (left, right)]
+    # Features without names are f0, f1, …; their ranks, for example, are the same numbers in another order.
+    if left is right or name == "f0" or any(map(left.arrow.types.is_nested, kinds)):
+        return
+    compute = require("pyarrow.compute", "reading CSV and Parquet files")
+    a, b = (table.as_text(name).cast("string").drop_null() for table in (left, right))
+    is_shared = compute.is_in(a, value_set=b.unique())
+    are_unique = len(a.unique()) == len(a) and len(b.unique()) == len(b)
+    if are_unique and not a.equals(b) and 2 * (compute.sum(is_shared).as_py() or 0) > len(a):
+        raise LayoutError(
+            f"{left.path.name} and {right.path.name} have the same values in column {name!r}, in another order: pass "
+            f"on={name!r} (--on {name}) if it names the samples, or rename it in one of the files if it is a feature"
+        )
 
 
 def _label_rows(ids: np.ndarray, label_ids: np.ndarray) -> np.ndarray:
@@ -165,12 +197,14 @@ class Table:
             if not 0 <= self.n_rows <= _MAX_ROWS_PER_BYTE * path.stat().st_size:
                 raise DataError(f"it declares {self.n_rows:,} rows, impossible for its size")
         else:
-            self.table = _read_csv(path, budget)
+            budget.take(4 * path.stat().st_size, "the text")
+            self.table = _read_csv(path)
             self.schema, self.n_rows = self.table.schema, int(self.table.num_rows)
         if len(set(self.schema.names)) < len(self.schema.names):
             raise DataError("two columns have the same name: rename one of them")
         refuse_if(not self.n_rows or not self.schema.names, "it has no rows")
         self.id_column = self._find_ids(on)
+        self.ids = None if self.id_column is None else self.column(self.id_column)
 
     def _parquet(self) -> Any:
         return require("pyarrow.parquet", "reading Parquet files").ParquetFile(self.path, buffer_size=2**16)
@@ -181,21 +215,39 @@ class Table:
         return iter(self._parquet().iter_batches(size, columns=names, use_threads=False))
 
     def _find_ids(self, on: str | None) -> str | None:
+        """Return the name of the id column, which becomes text unless it holds integers written as usual."""
         names: list[str] = self.schema.names
-        if on is not None:
-            return on if on in names else None
-        types = self.arrow.types
-        exact = [name for name in names if not types.is_floating(self.schema.field(name).type)]
-        for name in exact:
-            if plain(name) in _ID_NAMES:
-                return name
-        first, kind = names[0], self.schema.field(0).type
-        if first not in exact or plain(first) in LABEL_NAMES:
-            return None
-        kind = kind.value_type if types.is_dictionary(kind) else kind
-        is_text = types.is_string(kind) or types.is_large_string(kind)
-        is_unique = is_text and len(set(self.column(first))) == self.n_rows
-        return first if is_unique or plain(first).endswith("id") else None
+        usual = [name for name in names if plain(name) in _ID_NAMES and _is_id(name)]
+        first = [name for name in names[:1] if plain(name) not in LABEL_NAMES]
+        for name in [*usual, *first] if on is None else [on] * (on in names):
+            kind = self.schema.field(name).type
+            is_named = (_is_id(name) or plain(name).endswith("id")) and not self.arrow.types.is_nested(kind)
+            if on is None and not is_named and not self._is_text(name):
+                continue
+            column = self.as_text(name)
+            if on is None and not self._are_ids(name, column.drop_null().to_pylist()):
+                continue
+            is_same = self.arrow.types.is_integer(kind) and self._column(name).cast("string").equals(column)
+            if self.table is not None and not is_same:
+                self.table = self.table.set_column(names.index(name), name, column)
+                self.schema = self.table.schema
+            return name
+        return None
+
+    def _are_ids(self, name: str, values: list[Any]) -> bool:
+        is_unique = len(set(values)) == len(values) > 0
+        is_float = self.arrow.types.is_floating(self.schema.field(name).type)
+        if is_float and not all(float(value).is_integer() for value in values):
+            return is_unique and _is_id(name)  # and not a lipid
+        return is_unique or plain(name) in _ID_NAMES or plain(name).endswith("id")
+
+    def as_text(self, name: str) -> Any:
+        """Return a column with nulls for missing values, from CSV as the text in the file: 007 is not 7."""
+        if self.table is None:
+            self.budget.take(self.n_rows * 64, f"column {name!r}")
+            return self._column(name)
+        table = self.table if self._is_text(name) else _read_csv(self.path, name)
+        return _without_empty_texts(table, [name])[name]
 
     def label_column(self, wanted: Any = None) -> str | None:
         """Return the name of the column of labels, if there is one; `wanted` is the parameter `labels`."""
@@ -208,25 +260,53 @@ class Table:
         usual = set(LABEL_NAMES) - ({"y"} if "x" in map(plain, names) else set())
         return next((name for name in names if plain(name) in usual), None)
 
+    def _column(self, name: str) -> Any:
+        return self.arrow.chunked_array([batch.column(0) for batch in self._batches([name])])
+
     def column(self, name: str) -> np.ndarray:
         """Return one column as numbers or text."""
         self.budget.take(self.n_rows * 64, f"column {name!r}")
-        column = self.arrow.chunked_array([batch.column(0) for batch in self._batches([name])])
-        n_values = len(column) - column.null_count
-        if n_values != self.n_rows:
-            raise DataError(f"column {name!r} has {n_values} values for {self.n_rows} rows: fill the empty places")
+        column = self._column(name)
+        if len(column) != self.n_rows:
+            raise DataError(f"column {name!r} has {len(column)} values for {self.n_rows} rows")
+        compute = require("pyarrow.compute", "reading CSV and Parquet files")
+        is_empty = compute.is_null(column, nan_is_null=name == self.id_column)
+        if (row := compute.index(is_empty, True).as_py()) >= 0:
+            raise DataError(f"column {name!r} is empty in row {row + 1} of the data: fill it in, or remove the row")
         if self._is_number(column.type) or self.arrow.types.is_boolean(column.type):
             return np.asarray(column.to_numpy())
         return np.array([str(value) for value in column.to_pylist()])
 
     def categories(self, without: set[str | None], known: Categories | None) -> Categories:
         """Return the categories of the categorical columns, by default those that occur."""
-        names = [name for name in self._feature_columns(without) if self._is_text(name)] if known is None else [*known]
+        texts = [name for name in self._feature_columns(without) if self._is_text(name)]
+        for name in texts:
+            if name not in (known or ()):
+                self._refuse_spoilt_numbers(name)
+        names = texts if known is None else [*known]
         if lacking := [name for name in names if name not in self.schema.names]:
             raise LayoutError(f"there is no column {lacking[0]!r}, which has categories; {_outline([self])}")
         if self.table is not None:
             self.table = _without_empty_texts(self.table, names)
         return {name: self._categories(name) for name in names} if known is None else known
+
+    def _refuse_spoilt_numbers(self, name: str) -> None:
+        """Refuse a column of text that holds numbers, except for a few cells."""
+        if self.arrow.types.is_dictionary(self.schema.field(name).type):
+            return
+        values = self.as_text(name).to_pylist()
+        others = {row: value for row, value in enumerate(values) if value is not None and not _NUMBER.fullmatch(value)}
+        n_numbers = sum(value is not None for value in values) - len(others)
+        remedy = f"remove the column, or store it in Parquet with the type category if {name!r} holds categories"
+        if others and all(re.fullmatch(r"[-+]?\d+,\d+", value) for value in others.values()):
+            found = f"numbers with decimal commas, such as {next(iter(others.values()))!r}"
+            raise DataError(f"column {name!r} holds {found}: write them with decimal points; or {remedy}")
+        # Marks such as ? and - are hardly categories.
+        are_marks = not any(re.search(r"\w", value) for value in others.values())
+        if others and n_numbers > (1 if are_marks else 9) * len(others):
+            row, value = next(iter(others.items()))
+            found = f"numbers, except for {value!r} in row {row + 1} of the data"
+            raise DataError(f"column {name!r} holds {found}: leave missing values empty; or {remedy}")
 
     def _categories(self, name: str) -> list[str]:
         declared = self.arrow.types.is_dictionary(self.schema.field(name).type)
@@ -313,24 +393,44 @@ class Table:
         return {name for batch in self._batches(names) for name in names if batch.column(name).null_count}
 
 
-def _read_csv(path: Path, budget: Budget) -> Any:
+def _is_id(name: str) -> bool:
+    """Whether this is a usual name of ids; signs alone, such as %, are none."""
+    word = plain(name) or name.strip(" #")
+    return word in _ID_NAMES or bool(_FIRST_IDS.fullmatch(word) or re.search(r"[\W_][iI][dD]$|[a-z]I[dD]$", name))
+
+
+def _is_header(names: list[str]) -> bool:
+    """Whether these are names of columns, not the first sample: numbers, except perhaps for an id or a label."""
+    numbers = [float(name) for name in names if _NUMBER.fullmatch(name)]
+    others = [name for i, name in enumerate(names) if not (_NUMBER.fullmatch(name) or (i and name in _NULLS))]
+    if len(others) != 1 or not numbers:
+        return len(others) > 0
+    # The other columns may be numbered, or named by years or wavelengths.
+    steps = np.diff(numbers)
+    is_scale = len(steps) > 1 and steps[0] > 0 and np.ptp(steps) == 0
+    is_usual = _is_id(others[0]) or plain(others[0]) in LABEL_NAMES
+    return bool(is_usual or is_scale or np.array_equal(numbers, np.arange(len(numbers))))
+
+
+def _read_csv(path: Path, only: str | None = None) -> Any:
+    """Return the table in a file of text, or `only` one of its columns, as text."""
     arrow = require("pyarrow.csv", "reading CSV files")
-    budget.take(4 * path.stat().st_size, "the text")
     with open(path, encoding="utf-8-sig", newline="") as stream:
         head = stream.readline(2**24)
     refuse_if(not head.strip(), "it is empty")
     delimiter = max("\t;,", key=head.count)
     names = next(csv.reader([head], delimiter=delimiter))
-    try:
-        np.array(names, dtype=np.float64)
-        names, n_skipped = [f"f{i}" for i in range(len(names))], 0
-    except ValueError:  # a header; repeated names are numbered, as pandas does
-        names, n_skipped = [f"{name}.{i}" if name in names[:i] else name for i, name in enumerate(names)], 1
+    n_skipped = int(_is_header(names))
+    if n_skipped:  # repeated names are numbered, as pandas does
+        names = [f"{name}.{i}" if name in names[:i] else name for i, name in enumerate(names)]
+    else:
+        names = [f"f{i}" for i in range(len(names))]
+    text = {} if only is None else {only: require("pyarrow", "reading CSV files").string()}
     return arrow.read_csv(
         path,
         read_options=arrow.ReadOptions(use_threads=False, column_names=names, skip_rows=n_skipped),
         parse_options=arrow.ParseOptions(delimiter=delimiter),
-        convert_options=arrow.ConvertOptions(null_values=_NULLS),
+        convert_options=arrow.ConvertOptions(null_values=_NULLS, column_types=text, include_columns=list(text)),
     )
 
 
@@ -340,7 +440,7 @@ def _without_empty_texts(table: Any, names: list[str]) -> Any:
     for name in names:
         column = table[name]
         if arrow.types.is_string(column.type):
-            missing = compute.is_in(column, value_set=arrow.array(_NULLS))
+            missing = compute.is_in(compute.utf8_trim_whitespace(column), value_set=arrow.array(_NULLS))
             column = compute.if_else(missing, arrow.scalar(None, column.type), column)
             table = table.set_column(table.schema.get_field_index(name), name, column)
     return table
