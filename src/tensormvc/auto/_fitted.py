@@ -254,7 +254,7 @@ class FittedClustering:
 
 def fitted_columns(part: Any, view: FittedView) -> Any:
     """Return the columns of a DataFrame that the view was fitted to; any other view, or one that lacks some, as is."""
-    if view.columns is None or not hasattr(part, "columns"):
+    if view.columns is None or not (hasattr(part, "iloc") and hasattr(part, "columns")):
         return part
     columns = [str(column) for column in part.columns]
     known = all(columns.count(column) == 1 for column in view.columns)
