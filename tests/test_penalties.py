@@ -57,6 +57,12 @@ def test_prox_is_as_good_as_a_search(name, s, threshold):
 
 
 @pytest.mark.parametrize("name", TEXTBOOK)
+def test_the_smallest_numbers_become_zero(name):
+    """Without a warning, although derivatives near 0 may exceed all numbers."""
+    np.testing.assert_array_equal(make_penalty(name).prox(np.array([5e-324, 1e-300, 4e-206]), 7.0), 0)
+
+
+@pytest.mark.parametrize("name", TEXTBOOK)
 @pytest.mark.parametrize("threshold", [1e-4, 0.01, 0.3, 0.9, 1.7, 2.5, 40.0])
 def test_lipschitz_constant_is_that_of_the_map(name, threshold):
     penalty = make_penalty(name)

@@ -110,8 +110,9 @@ class Penalty(BaseEstimator, ABC):  # type: ignore[misc]
         x = xp.asarray(s, copy=True)
         tolerance = 4 * xp.finfo(s.dtype).eps
         for _ in range(_MAX_NEWTON_STEPS):
-            gap = x - s + threshold * self._derivative(x)
-            slope = 1 + threshold * self._second_derivative(x)
+            with np.errstate(over="ignore"):  # infinite derivatives near 0 lead to 0
+                gap = x - s + threshold * self._derivative(x)
+                slope = 1 + threshold * self._second_derivative(x)
             step = xp.where(slope > 0, gap / xp.where(slope > 0, slope, xp.ones_like(slope)), x)
             new = xp.clip(x - step, min=0.0)
             done = bool(xp.all(x - new <= tolerance * x))
