@@ -173,6 +173,7 @@ def values():
     types = hnp.boolean_dtypes() | hnp.integer_dtypes() | hnp.floating_dtypes() | hnp.complex_number_dtypes()
     types |= hnp.unicode_string_dtypes(max_len=5) | hnp.byte_string_dtypes(max_len=5) | hnp.datetime64_dtypes()
     arrays = hnp.arrays(types, hnp.array_shapes(min_dims=0, min_side=0, max_side=4))
+    arrays |= hnp.arrays(object, hnp.array_shapes(min_dims=0, min_side=0), elements=st.text(st.characters()))
     scalars = types.flatmap(hnp.from_dtype)
     spans = st.builds(slice, st.none() | st.integers(), st.none() | st.integers(), st.none() | st.integers())
     leaves = numbers | arrays | scalars | spans
@@ -321,6 +322,14 @@ def test_constant_arrays_do_not_look_like_zip_bombs(tmp_path):
     assert (tmp_path / "model.tmvc").stat().st_size < 10**6
 
 
+def test_ids_of_many_samples(tmp_path, monkeypatch):
+    """Arrays of strings are none of the objects in the manifest, whose memory is limited."""
+    monkeypatch.setattr(persistence, "_OBJECT_MEMORY", 2**16)
+    model = tm.GMC()
+    model.sample_ids_ = np.array([f"{i:030}" for i in range(10_000)], dtype=object)
+    assert_same(restored(model, tmp_path), model)
+
+
 def test_manifest(tmp_path):
     model = tm.GMC(10).fit(VIEWS)
     restored(model, tmp_path)
@@ -426,9 +435,17 @@ def test_classes_come_from_the_list_alone(name, tmp_path):
 def test_a_newer_format(tmp_path):
     path = tmp_path / "model.tmvc"
     tm.save(tm.GMC(), path)
-    forge(path, lambda manifest: manifest.update(format_version=2, model="of a form that is not known yet"))
-    with pytest.raises(ValueError, match=r"model\.tmvc: .* version 2 .* up to 1: update tensormvc"):
+    forge(path, lambda manifest: manifest.update(format_version=3, model="of a form that is not known yet"))
+    with pytest.raises(ValueError, match=r"model\.tmvc: .* version 3 .* up to 2: update tensormvc"):
         tm.load(path)
+
+
+def test_arrays_of_strings_in_a_file_of_format_1(tmp_path):
+    path = tmp_path / "model.tmvc"
+    tm.save(tm.GMC(), path)
+    strings = {"type": "strings", "parts": [[1, 2], ["a", "b\0"]]}
+    forge(path, lambda manifest: manifest.update(format_version=1) or edit_model(ids_=strings)(manifest))
+    assert_same(tm.load(path).ids_, np.array([["a", "b\0"]], dtype=object))
 
 
 def nested(depth):
@@ -501,6 +518,8 @@ EDITS = {
     "scalar object": edit_model(a={"type": "scalar", "parts": ["|O", "0000000000000000"]}),
     "strings": edit_model(a={"type": "strings", "parts": [[2], ["a", 1]]}),
     "strings: shape": edit_model(a={"type": "strings", "parts": [[10**9], ["a"]]}),
+    "packed strings: not UTF-8": edit_array(strings=[1]),
+    "packed strings: shape": edit_array(strings={}),
     "random state": edit_model(a=RANDOM),
 }
 
@@ -548,6 +567,15 @@ def bomb_member(size):
     return header.getvalue() + bytes(size)
 
 
+def compressed_strings(members):
+    n_bytes = 2 * sum(len(content) for _, content in members)
+    content, manifest = npy(np.full(n_bytes, 255, dtype=np.uint8)), json.loads(members[-1][1])
+    crc = f"{zipfile.crc32(content):08x}"
+    entry = {"dtype": "|u1", "shape": [n_bytes], "bytes": n_bytes, "crc32": crc, "strings": [n_bytes]}
+    manifest["arrays"][0] = entry
+    return [("0.npy", content, zipfile.ZIP_DEFLATED), *members[1:-1], ("manifest.json", json.dumps(manifest))]
+
+
 def zip_bomb(members):
     """A file that states all its sizes as they are."""
     content = bomb_member(2**26)
@@ -563,6 +591,7 @@ def zip_bomb(members):
 
 ARCHIVES = {
     "zip bomb": (zip_bomb, "bytes, more than 100 times"),
+    "compressed strings": (compressed_strings, "its strings have"),
     "compressed manifest": (lambda members: [*members[:-1], (*members[-1], zipfile.ZIP_DEFLATED)], "last part"),
     "manifest first": (lambda members: [members[-1], *members[:-1]], "last part"),
     "no manifest": (lambda members: members[:-1], "last part"),
@@ -656,6 +685,22 @@ def test_memory_of_the_objects_is_bounded_before_they_exist(item, size, tmp_path
     bound = 6 * len(text) + 128 * marks
     assert peak < min(bound, persistence._OBJECT_MEMORY) + OVERHEAD
     assert peak < 3 * 2**23 + OVERHEAD or bound <= persistence._OBJECT_MEMORY
+
+
+@pytest.mark.parametrize("text", ["", "ab", "\u0434", "\u6f22", "\u6f22\u5b57", "a" * 30 + "\U0001f600"])
+def test_memory_of_strings_is_bounded(text, tmp_path, monkeypatch):
+    path, model = tmp_path / "model.tmvc", tm.GMC()
+    model.ids_ = np.full(10**5, text, dtype=object)
+    tm.save(model, path)
+    size = path.stat().st_size
+    tracemalloc.start()
+    tm.load(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < min(60 * size, 7 * size + 160 * 10**5) + OVERHEAD
+    monkeypatch.setattr(persistence, "available_memory", lambda: 2 * size)
+    with pytest.raises(ValueError, match=r"model\.tmvc: its strings take .* free some memory"):
+        tm.load(path)
 
 
 def test_a_model_larger_than_the_memory(model_file, monkeypatch):

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
 
 import tensormvc as tm
 from tensormvc.selection import modularity, neighbour_information
@@ -77,6 +78,67 @@ def test_estimators_are_scored(criterion):
     assert tm.select_model(models, views, criterion=criterion, random_state=0).best.n_clusters == 4
     with pytest.raises(ValueError, match="candidate 0"):
         tm.select_model([y], views, criterion=criterion)
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("order", [["rna", "counts", "number"], ["number", "counts", "rna"]])
+def test_estimators_are_fitted_again_to_samples_and_views_as_they_were_given(order, named):
+    rng = np.random.default_rng(0)
+    rna, counts = rng.normal(size=(40, 3)), rng.poisson(1.0, size=(40, 5)).astype(float)
+    rna[4:6], rna[7, 1], counts[20:23], counts[30, 0] = np.nan, np.nan, np.nan, np.nan
+    views = {"rna": rna, "counts": sp.csr_array(counts), "number": np.arange(40.0)[:, None]}
+    views = {name: views[name] for name in order}
+    fitted_to = []
+
+    class Recorder(BaseEstimator):
+        labels_ = np.zeros(40)
+
+        def fit_predict(self, views):
+            fitted_to.append(views)
+            return np.zeros(32)
+
+    tm.select_model([Recorder()], views if named else list(views.values()), criterion="stability", random_state=0)
+    assert len(fitted_to) == 3
+    for parts in fitted_to:
+        assert isinstance(parts, dict if named else list)
+        parts = parts if named else dict(zip(views, parts, strict=True))
+        assert list(parts) == order
+        rows = parts["number"][:, 0].astype(int)
+        assert (np.diff(rows) > 0).all()
+        np.testing.assert_array_equal(parts["rna"], rna[rows])
+        np.testing.assert_array_equal(parts["counts"].toarray(), counts[rows])
+
+
+@pytest.mark.filterwarnings("ignore:no view confirms another")
+def test_weights_of_views_mean_the_same_views_in_every_fit():
+    views, _ = tm.datasets.make_multiview(80, n_clusters=3, random_state=0)
+    views = {"rna": views[0], "noise": np.random.default_rng(0).normal(size=(80, 5))}
+    scores = []
+    for order in (["rna", "noise"], ["noise", "rna"]):
+        parts = {name: views[name] for name in order}
+        weights = {"rna": 1, "noise": 0}
+        models = [
+            tm.MultiViewClustering(3, view_weights=asked, effort="low", random_state=0).fit(parts)
+            for asked in (weights, [weights[name] for name in order])
+        ]
+        scores += tm.select_model(models, parts, criterion="stability", random_state=0).scores.tolist()
+    assert len(set(scores)) == 1
+    assert scores[0] > 0.9
+
+
+@pytest.mark.parametrize(
+    "criterion", ["neighbour-information", "modularity", "held-out-view", "stability", "silhouette"]
+)
+def test_incomplete_tables_are_scored(criterion):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed (extra 'mudata')")
+    views, _ = tm.datasets.make_multiview(120, n_clusters=3, random_state=0)
+    a, b, c = (pandas.DataFrame(view, index=[f"cell {i}" for i in range(120)]) for view in views)
+    with_gaps = a.mask(np.random.default_rng(0).random(a.shape) < 0.02)
+    scores = []
+    for tables in ({"a": a, "b": b, "c": c}, {"a": with_gaps[::-1], "b": b[12:], "c": c}):
+        model = tm.MultiViewClustering(3, effort="low", random_state=0).fit(tables)
+        scores.append(tm.select_model([model], tables, criterion=criterion, random_state=0).scores[0])
+    assert scores[1] == pytest.approx(scores[0], abs=0.1)
 
 
 def test_the_order_of_the_samples_changes_no_score():

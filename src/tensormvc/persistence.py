@@ -37,7 +37,7 @@ from .views._collect import is_dask
 
 __all__ = ["load", "save"]
 
-_FORMAT, _VERSION = "tensormvc model", 1
+_FORMAT, _VERSION = "tensormvc model", 2
 _MANIFEST = "manifest.json"
 # The comment at the end of the archive is the SHA-256 of all bytes before it, in hexadecimal digits.
 _DIGEST_LENGTH = 64
@@ -50,6 +50,8 @@ _OBJECT_MEMORY = 2**26
 # Arrays whose first bytes do not get smaller than this are not compressed.
 _WORTH_COMPRESSING = 0.8
 _DTYPE = re.compile(r"[<>|][biufcSUmM]\d{1,9}(\[\w+\])?")
+# Ends each string of an array: a byte that UTF-8 does not contain.
+_END = b"\xff"
 
 # Classes of which a model may consist, beside the penalties. Files name them without their modules, so that a class can
 # move to another one.
@@ -119,7 +121,8 @@ def save(model: Any, path: StrPath) -> None:
     with writing(path, overwrite=True) as place:
         for compressed in (True, False):
             _write(place, encoder.arrays, tree, compressed=compressed)
-            if sum(array.nbytes for array in encoder.arrays) <= _MAX_RATIO * place.stat().st_size:
+            # The manifest, and arrays of strings, are in the file as they are.
+            if sum(array.nbytes for array in encoder.arrays) <= (_MAX_RATIO - 1) * place.stat().st_size:
                 break
         # What cannot be loaded is not saved.
         with open(place, "rb") as stream, zipfile.ZipFile(_checked(stream)) as archive:
@@ -243,7 +246,7 @@ _KINDS = (
         "scalar": _Kind(
             np.generic, lambda scalar: [np.asarray(scalar).dtype.str, np.asarray(scalar).tobytes().hex()], _scalar
         ),
-        "strings": _Kind(np.object_, lambda array: [list(array.shape), array.ravel().tolist()], _strings),
+        "strings": _Kind(np.object_, list, _strings),  # in files of format 1, where their texts are in the manifest
         "RandomState": _Kind(
             np.random.RandomState,
             lambda state: [state.get_state()[1].tolist(), *state.get_state()[2:]],
@@ -283,17 +286,15 @@ class _Encoder:
         if isinstance(value, np.generic):
             kind = np.generic if _DTYPE.fullmatch(value.dtype.str) else kind
         elif is_array(value):
-            value = on_host(value)
-            if not value.dtype.hasobject or not all(isinstance(item, str) for item in value.flat):
-                return {"type": "array", "number": self._number_of(value, where)}
-            kind = np.object_
+            return {"type": "array", "number": self._number_of(on_host(value), where)}
         if kind in _TAGS:
             tag = _TAGS[kind]
             return {"type": tag, "parts": self.encode(_KINDS[tag].parts(value), where)}
         return self._encode_object(value, where)
 
     def _number_of(self, array: NDArray[Any], where: str) -> int:
-        if type(array) not in (np.ndarray, np.memmap) or not _DTYPE.fullmatch(array.dtype.str):
+        strings = array.dtype.hasobject and all(isinstance(item, str) for item in array.flat)
+        if type(array) not in (np.ndarray, np.memmap) or not (strings or _DTYPE.fullmatch(array.dtype.str)):
             kind = f"{type(array).__name__} of {array.dtype}"
             raise TypeError(f"{where} is a {kind}, which cannot be saved: make it an array of numbers or strings")
         # An array that several attributes share is saved once.
@@ -367,13 +368,16 @@ def _write(place: Path, arrays: list[NDArray[Any]], tree: Any, *, compressed: bo
     with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for number, array in enumerate(arrays):
             name = f"{number}.npy"
-            member = name if compressed and _is_compressible(array) else zipfile.ZipInfo(name)
-            with archive.open(member, "w", force_zip64=array.nbytes > 2**30) as stream:
-                np.save(stream, array, allow_pickle=False)
-            size, checksum = array.nbytes, archive.getinfo(name).CRC
+            stored = _packed(array) if array.dtype.hasobject else array
+            member = name if compressed and stored is array and _is_compressible(array) else zipfile.ZipInfo(name)
+            with archive.open(member, "w", force_zip64=stored.nbytes > 2**30) as stream:
+                np.save(stream, stored, allow_pickle=False)
+            size, checksum = stored.nbytes, archive.getinfo(name).CRC
             entries.append(
-                {"dtype": array.dtype.str, "shape": list(array.shape), "bytes": size, "crc32": f"{checksum:08x}"}
+                {"dtype": stored.dtype.str, "shape": list(stored.shape), "bytes": size, "crc32": f"{checksum:08x}"}
             )
+            if stored is not array:
+                entries[-1]["strings"] = list(array.shape)
         manifest = {
             "format": _FORMAT,
             "format_version": _VERSION,
@@ -393,6 +397,19 @@ def _write(place: Path, arrays: list[NDArray[Any]], tree: Any, *, compressed: bo
         digest = _digest(stream)
         stream.seek(-_DIGEST_LENGTH, 2)
         stream.write(digest)
+
+
+def _packed(strings: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.frombuffer(b"".join(text.encode("utf-8", "surrogatepass") + _END for text in strings.flat), np.uint8)
+
+
+def _unpacked(shape: list[int], content: NDArray[np.uint8]) -> NDArray[np.object_]:
+    text = content.tobytes()
+    # An upper bound, as for the manifest.
+    memory = 6 * len(text) + 160 * text.count(_END)
+    _refuse_if(memory > available_memory(), f"its strings take {memory:,} bytes: free some memory")
+    *strings, _ = (part.decode("utf-8", "surrogatepass") for part in text.split(_END))
+    return np.array(strings, dtype=object).reshape(shape)
 
 
 def _is_compressible(array: NDArray[Any]) -> bool:
@@ -457,6 +474,10 @@ def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     _refuse_if(
         [info.filename for info in members[:-1]] != names, "the parts of the file are not those that the manifest names"
     )
+    # Objects take many times as much memory as the bytes of their strings, which may therefore not be compressed.
+    parts = zip(members[:-1], manifest["arrays"], strict=True)
+    strings = sum(info.file_size for info, entry in parts if "strings" in entry)
+    _refuse_if(strings > size, f"its strings have {strings:,} bytes, more than the {size:,} bytes of the file")
     return manifest  # type: ignore[no-any-return]
 
 
@@ -487,4 +508,4 @@ def _read_array(archive: zipfile.ZipFile, name: str, entry: dict[str, Any]) -> N
     )
     with archive.open(info) as stream:
         array: NDArray[Any] = np.load(stream, allow_pickle=False)
-    return array
+    return _unpacked(entry["strings"], array) if "strings" in entry else array

@@ -1,7 +1,7 @@
 """Model selection without labels: score clusterings, choose between them, estimate the number of clusters."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,14 @@ from sklearn.base import clone
 from sklearn.metrics import silhouette_score
 
 from .auto._evidence import Measure, modularity, neighbour_information
+from .auto._impute import complete_gaps
 from .auto._looks import gather_evidence
 from .auto._number import estimate_n_clusters
+from .auto._scaling import lean
 from .backend.checks import random_seed
 from .backend.linalg import one_hot
 from .metrics import ari
-from .views import Views, as_views
+from .views import Views, as_views, take_rows
 
 __all__ = ["estimate_n_clusters", "modularity", "neighbour_information", "select_model"]
 
@@ -72,7 +74,8 @@ def select_model(
     candidates : sequence or mapping of fitted estimators or arrays of labels
         The clusterings; "stability" and "silhouette" need estimators.
     views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
-        The views that the candidates were fitted to.
+        The views that the candidates were fitted to. Samples and single values may be missing, as in
+        `MultiViewClustering`.
     criterion : str, default="neighbour-information"
         - "neighbour-information": how much the cluster of a sample tells about the cluster of its neighbour, as the
           weighted mean over the views. It chose best in the comparison of docs/without_labels.md.
@@ -102,10 +105,11 @@ def select_model(
     named = dict(candidates) if isinstance(candidates, Mapping) else dict(enumerate(candidates))
     if not named:
         raise ValueError("candidates is empty: pass at least one fitted estimator or array of labels")
-    unscaled = as_views(views, view_sizes=view_sizes, unit=False).on_host()
+    unscaled = as_views(views, view_sizes=view_sizes, unit=False, lenient=True).on_host()
     labelings = [_labels_of(name, candidate, unscaled) for name, candidate in named.items()]
     if criterion in _ON_GRAPHS:
-        evidence = gather_evidence(unscaled)
+        complete = complete_gaps([lean(array) for array in unscaled.arrays], unscaled.missing)
+        evidence = gather_evidence(replace(unscaled, arrays=tuple(complete)))
         scores = [evidence.score(labels, *_ON_GRAPHS[criterion]) for labels in labelings]
     else:
         score, seed = _ON_ESTIMATORS[criterion], random_seed(random_state)
@@ -137,12 +141,22 @@ def _stability(name: Any, candidate: Any, labels: NDArray[Any], views: Views, se
     random = np.random.default_rng(seed)
     scores = []
     for _ in range(_SUBSAMPLES):
-        chosen = np.sort(random.permutation(views.n_samples)[: round(_SUBSAMPLE_SHARE * views.n_samples)])
+        chosen = random.permutation(views.n_samples)[: round(_SUBSAMPLE_SHARE * views.n_samples)]
+        chosen = chosen[np.argsort(views.order[chosen])]
         model = clone(candidate)
         if "view_sizes" in model.get_params():
             model.set_params(view_sizes=None)
-        scores.append(ari(labels[chosen], model.fit_predict([array[chosen] for array in views.arrays])))
+        scores.append(ari(labels[chosen], model.fit_predict(_as_given(views, chosen))))
     return float(np.mean(scores))
+
+
+def _as_given(views: Views, rows: NDArray[np.intp]) -> Any:
+    """Return some samples with the views in the order given, by name if they have names, and NaN in missing rows."""
+    given = np.argsort(views.view_order).tolist()
+    lacking = views.missing[rows]
+    parts = [take_rows(views[v], np.where(lacking[:, v], -1, rows), np.nan) for v in given]
+    names = [views.names[v] for v in given]
+    return parts if names == [f"view {v}" for v in range(len(names))] else dict(zip(names, parts, strict=True))
 
 
 def _silhouette(name: Any, candidate: Any, labels: NDArray[Any], views: Views, seed: int) -> float:

@@ -263,3 +263,42 @@ def test_warnings_point_at_the_call_of_fit(model):
         model.fit_predict(views)
     assert ConvergenceWarning in {warning.category for warning in caught}
     assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.parametrize("shares", [(90, 5, 5), (80, 10, 5, 3, 2)])
+def test_clusters_of_very_different_sizes(shares):
+    rng = np.random.default_rng(1)
+    y = np.repeat(np.arange(len(shares)), np.array(shares) * 10)
+    views = [5 * rng.normal(size=(len(shares), d))[y] + rng.normal(size=(len(y), d)) for d in (10, 8)]
+    assert tm.metrics.ari(y, quiet_fit(views, len(shares)).labels_) > 0.95
+
+
+def test_there_are_landmarks_for_all_clusters(digits):
+    for n_clusters, level in ((2001, "medium"), (5001, "high"), (10_001, "full")):
+        assert _effort.choose_effort("auto", 70_000, [3], n_clusters, 1e-9).name == level
+    with pytest.raises(ValueError, match="n_clusters=2500 is more than the landmarks of effort='low' \\(low has 2000"):
+        _effort.choose_effort("low", 70_000, [3], 2500, 300)
+
+
+def test_transform_has_named_columns(digits):
+    model = fit(digits[0]).set_output(transform="pandas")
+    columns = model.transform(digits[0]).columns
+    assert list(columns) == [f"multiviewclustering{i}" for i in range(model.embedding_.shape[1])]
+
+
+def test_a_graph_of_more_samples_than_landmarks_is_not_used_in_silence(monkeypatch):
+    views, y = blobs(300)
+    graph = (y[:, None] == y).astype(float)
+    limit_landmarks(monkeypatch, 100)
+    with pytest.warns(UserWarning, match="sample_graph: of 30,.* links, the 3,.* between landmarks count"):
+        tm.MultiViewClustering(3, random_state=0).fit(views, sample_graph=graph)
+
+
+@pytest.mark.parametrize("beside", ["age", "sex", "a normal variable"])
+def test_a_single_feature_does_not_outweigh_a_view_with_structure(beside):
+    """No other view confirms either of them."""
+    rng = np.random.default_rng(0)
+    values = {"age": rng.poisson(5, size=1000), "sex": rng.integers(2, size=1000)}.get(beside, rng.normal(size=1000))
+    (view,), y = blobs(1000, 4, widths=(20,))
+    assert tm.metrics.ari(y, quiet_fit([view, values[:, None].astype(float)], 4).labels_) == 1
+    assert tm.metrics.ari(y, quiet_fit([rng.normal(size=(1000, 20)), y[:, None].astype(float)], 4).labels_) == 1

@@ -373,3 +373,14 @@ def check_results(model, views):
     np.testing.assert_array_equal(model.predict_proba([view[[0]] for view in views]), model.membership_[:1])
     for k in (1, model.n_clusters_, model.tree_.most):
         assert len(np.unique(model.labels_at(k)[described])) == k
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_view_that_hardly_any_sample_has(count):
+    """The number of clusters is estimated on some samples, none of which may have the view."""
+    views, y = blobs(1500, widths=(4, 6, 5))
+    rare = np.full((1500, 5), np.nan)
+    rare[:count] = views[2][:count]
+    model = quiet_fit([*views[:2], rare], "auto")
+    assert model.n_clusters_ == 3
+    assert tm.metrics.ari(y, model.labels_) > 0.95

@@ -184,3 +184,20 @@ def test_completed_values_stay_within_those_of_their_feature():
     assert (found[:, 1:] <= np.nanmax(known, axis=0) * (1 + 1e-12)).all()
     np.testing.assert_array_equal(found[:, 0], start[:, 0])
     np.testing.assert_allclose(found[~holes], whole[~holes], rtol=1e-12)
+
+
+def test_where_no_neighbour_has_a_value_it_is_the_mean_of_those_that_have():
+    """A view that one in twenty samples has: samples without it do not count as zeros."""
+    rng = np.random.default_rng(0)
+    rare = np.full((400, 2), np.nan)
+    rare[::20] = 1000 + rng.normal(size=(20, 2))
+    rare[0, 0] = np.nan
+    completed = tm.impute_views([rng.normal(size=(400, 5)), rare])[1]
+    assert np.abs(completed - 1000).max() < 5
+
+
+def test_one_table_is_a_list_of_one_view():
+    pd = pytest.importorskip("pandas")
+    values = np.arange(12.0).reshape(4, 3)
+    (completed,) = tm.impute_views(pd.DataFrame(values, columns=list("abc")))
+    np.testing.assert_array_equal(completed, values)

@@ -78,7 +78,7 @@ def test_no_more_anchors_than_samples_are_tried():
 @pytest.mark.parametrize("latent", [7, 14, 56])
 def test_the_peak_is_found_and_bracketed(tmp_path, alpha, latent):
     made = fill(tmp_path / "made.sqlite", WIDE, peak_at(alpha, latent))
-    assert made.n_missing == 0
+    assert made.keys <= made.outcomes.keys()
     for cell in made.cells:
         best = made.find(*cell.group, ORACLE)
         found = best.setting.described["parameters"]
@@ -118,7 +118,7 @@ def test_failures_beyond_the_list_are_passed_over(tmp_path):
         return peak_at(30.0)(job)
 
     made = fill(tmp_path / "made.sqlite", WIDE, accuracy)
-    assert made.n_missing == 0
+    assert made.keys <= made.outcomes.keys()
     assert {one.setting.written["alpha"] for one in made.selected} == {2.0}
 
 

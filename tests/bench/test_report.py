@@ -6,6 +6,7 @@ import pytest
 
 import tensormvc as tm
 from tensormvc.bench._cells import all_jobs, cells
+from tensormvc.bench._comparisons import comparisons
 from tensormvc.bench._page import results_page
 from tensormvc.bench._paper import printed
 from tensormvc.bench._plan import parse_plan
@@ -189,7 +190,7 @@ def test_an_unfinished_file_can_be_reported(tmp_path):
     plan = parse_plan("made", MADE)
     wanted = tuple(cells(plan, FACTS))
     empty = PlanResults(plan, "", FACTS, wanted, {})
-    assert empty.n_missing == empty.n_fits == len(all_jobs(plan, list(wanted)))
+    assert len(empty.keys) == len(all_jobs(plan, list(wanted)))
     assert empty.selected == []
     ET.fromstring(results_page("empty.sqlite", [empty]).removeprefix("<!DOCTYPE html>\n"))
     assert "Not finished" in results_page("empty.sqlite", [empty])
@@ -226,7 +227,7 @@ def test_results_that_no_plan_needs_are_not_counted(made):
     other = next(iter(made.outcomes.values()))
     more = PlanResults(made.plan, made.command, made.facts, made.cells, {**made.outcomes, "old": other})
     for results in (made, more):
-        assert f"Environment of {made.n_fits} fits" in results_page("made.sqlite", [results])
+        assert f"Environment of {len(made.keys)} fits" in results_page("made.sqlite", [results])
 
 
 def test_main_tables_come_first(tmp_path):
@@ -262,6 +263,9 @@ def test_shuffle_rates_have_a_column(tmp_path):
     assert sum("FFT loses 30.0 points" in text for text in texts) == 2
     assert sum("GFT(SimG) loses 0.0 points" in text for text in texts) == 2
     assert "Shuffle rate" in results_page("rates.sqlite", [made])
+    # Two data sets and two methods, each once: GFTs are the same at both rates.
+    transforms = next(one for one in comparisons([made]) if one.what.startswith("transforms"))
+    assert len(transforms.comparison.scores) == 4
 
 
 def test_ablations_say_which_value_is_best(tmp_path):
@@ -284,6 +288,7 @@ def test_write(tiny_results, tmp_path):
     with pytest.raises(FileExistsError):
         tm.bench.write_bench_report(tiny_results, tmp_path / "report")
     tm.bench.write_bench_report(tiny_results, tmp_path / "report", force=True)
+    assert not any(path.name.startswith(".") for path in (tmp_path / "report").iterdir())
     assert (tmp_path / "report" / "index.html").read_text() == before
     assert "A few digits" in before
     assert TINY.strip().splitlines()[-1] in before

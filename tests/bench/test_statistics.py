@@ -90,3 +90,10 @@ def test_comparison_and_its_groups():
     same = compare(["a", "b", "c"], np.ones((4, 3)))
     assert list(same.groups()) == [(0, 2)]
     assert same.p_value == 1
+
+
+def test_scores_that_differ_by_rounding_are_equal():
+    scores = np.array([[0.1 + 0.2, 0.3, 0.2], [0.3, 0.1 + 0.2, 0.1], [0.5, 0.5, 0.4]])
+    found = compare(["a", "b", "c"], scores)
+    assert found.ranks == [1.5, 1.5, 3.0]
+    assert (found.pairs[0].wins, found.pairs[0].losses) == (0, 0)

@@ -73,7 +73,7 @@ tol = 0.01
 
 def test_the_paper_by_one_command(plan, run, tmp_path):
     (tmp_path / "rates.toml").write_text(RATES)
-    arguments = ["bench", "paper", plan, "rates.toml", "-o", "paper", "--data", "."]
+    arguments = ["bench", "paper", plan, "rates.toml", "-o", "paper"]
     ended = run(*arguments, "--dry-run")
     assert ended.code == 0
     assert "plan: k-means on a few digits\n  0 of 2 fits, about" in ended.out

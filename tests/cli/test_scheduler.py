@@ -51,7 +51,7 @@ def test_labels_are_those_in_memory(run, address, views, tmp_path):
     assert len(files) == 4
     labels = dd.read_parquet(tmp_path / "labels")["cluster"].compute(scheduler="synchronous")
     np.testing.assert_array_equal(labels, wanted.labels_)
-    assert not (tmp_path / "labels.partial").exists()
+    assert not list(tmp_path.glob(".labels*"))
     again = run("cluster", "data", "-k", 3, "-o", "labels", "--scheduler", address, *ARGUMENTS)
     assert (again.code, "labels exists" in again.err) == (4, True)
 

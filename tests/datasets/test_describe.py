@@ -22,7 +22,7 @@ def test_sizes_types_and_flaws():
     found = one(view)
     assert (found.n_features, found.dtype, found.storage) == (5, "float64", "dense")
     assert (found.n_duplicates, found.n_constant, found.n_missing, found.n_nonfinite) == (1, 1, 1, 1)
-    assert found.minimum == np.min(view[np.isfinite(view).all(axis=1)])
+    assert found.minimum == np.min(view[np.isfinite(view)])
     assert found.maximum == 7
 
 
@@ -93,3 +93,12 @@ def test_wrong_arguments():
         describe(np.ones(4))
     with pytest.raises(ValueError, match="matrix of real numbers"):
         describe(DENSE * 1j)
+
+
+def test_gaps_in_every_row_do_not_hide_the_values():
+    view = DENSE.copy()
+    view[np.arange(60), np.arange(60) % 5] = np.nan
+    view[10:15] = np.nan
+    found = one(view)
+    assert (found.n_constant, found.n_duplicates, found.n_missing) == (0, 0, 5)
+    assert (found.minimum, found.maximum) == (np.nanmin(view), np.nanmax(view))

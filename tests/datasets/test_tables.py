@@ -192,3 +192,11 @@ def test_an_empty_id_in_parquet_names_its_row(tmp_path):
         parquet.write_table(arrow.table({"id": ids, "x": [1, 2, 3]}), tmp_path / "a.parquet")
         with pytest.raises(DataError, match="column 'id' is empty in row 2 of the data"):
             load_views(tmp_path)
+
+
+def test_naming_one_file_of_labels_makes_no_view_of_the_others(folder):
+    write(folder, "a", range(N), VALUES)
+    write(folder, "labels", range(N), VALUES[:, :1], "id,fine")
+    write(folder, "coarse", range(N), VALUES[:, :1] // 2, "id,group")
+    data = load_dataset(folder, labels="coarse")
+    assert list(data.views) == ["a"]

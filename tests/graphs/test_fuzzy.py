@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
 
 from tensormvc.backend.threads import one_thread
 from tensormvc.graphs._distances import DistanceBlocks
@@ -219,3 +220,19 @@ def test_distances_of_any_proportion_have_weights():
     assert np.isfinite(graph.data).all()
     assert graph.data.min() >= 0
     assert graph.data.max() <= 1
+
+
+@pytest.mark.parametrize("n_values", [1, 2])
+def test_of_many_that_tie_with_the_nearest_some_are_linked(n_values):
+    """Otherwise a view of two values would have half of all pairs as links."""
+    values = np.arange(1500) % n_values
+    found = find_neighbours([values[:, None].astype(float)], 10)
+    assert (np.diff(found.starts) == 256).all()
+    graph = found.link_graph()
+    assert graph.diagonal().sum() == 0
+    assert connected_components(graph)[0] == n_values
+    # Random lists: a sample is in those of about as many others; six standard deviations.
+    listed = np.bincount(found.indices, minlength=1500)
+    assert np.abs(listed - 256).max() < 6 * np.sqrt(256)
+    new = find_neighbours([np.zeros((3, 1))], 10, [values[:, None].astype(float)])
+    np.testing.assert_array_equal(new.indices.reshape(3, 256), new.indices[None, :256].repeat(3, axis=0))

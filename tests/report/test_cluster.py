@@ -200,10 +200,10 @@ def test_order_that_matters(small_run, tmp_path):
 
 
 def test_order_that_was_not_tried(digits_run, tmp_path):
-    whole = text(read(replace(digits_run, audit=None, file_name="my data/x.npz"), tmp_path))
+    whole = text(read(replace(digits_run, audit=None, file_name="my data/x.npz", reading=["--on", "id"]), tmp_path))
     assert "did not test whether the clusters depend on the order" in whole
     assert "By design the order of the rows does not matter to TSVDMVC" in whole
-    assert "tensormvc audit 'my data/x.npz' --clusters 10 --basis auto --method tsvdmvc --seed 0" in whole
+    assert "tensormvc audit 'my data/x.npz' --on id --clusters 10 --basis auto --method tsvdmvc --seed 0" in whole
 
 
 def test_the_command_for_the_audit_works(small_run, tmp_path, monkeypatch):

@@ -61,12 +61,20 @@ _BY_BUDGET = ("high", "medium", "low")
 def choose_effort(
     name: str, n_samples: int, widths: list[int], n_clusters: int, time_budget: float, on_device: bool = False
 ) -> Effort:
-    """Return the level of this name; for "auto", the highest one up to "high" that the time budget is enough for."""
+    """Return the level of this name; for "auto", the highest one up to "high" that the time budget is enough for.
+
+    There must be landmarks for all clusters.
+    """
+    enough = [level for level, effort in EFFORTS.items() if n_clusters <= effort.most_landmarks]
+    if not enough or name not in ("auto", *enough):
+        levels = ", ".join(f"{level} has {effort.most_landmarks}" for level, effort in EFFORTS.items())
+        raise ValueError(f"n_clusters={n_clusters} is more than the landmarks of effort={name!r} ({levels})")
     if name != "auto":
         return EFFORTS[name]
     affordable = time_budget / _unit_of_work()
-    costs = {level: EFFORTS[level].work(n_samples, widths, n_clusters, on_device=on_device) for level in _BY_BUDGET}
-    return EFFORTS[next((level for level, cost in costs.items() if cost <= affordable), _BY_BUDGET[-1])]
+    levels = [level for level in _BY_BUDGET if level in enough] or enough
+    costs = {level: EFFORTS[level].work(n_samples, widths, n_clusters, on_device=on_device) for level in levels}
+    return EFFORTS[next((level for level, cost in costs.items() if cost <= affordable), levels[-1])]
 
 
 @cache

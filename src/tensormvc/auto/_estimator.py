@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -20,6 +20,7 @@ from ..backend.checks import warn_caller
 from ..backend.linalg import one_hot
 from ..backend.threads import limited_threads
 from ..explain import Explanation, SampleExplanation, explain_clusters
+from ..graphs import permuted_graph
 from ..methods._base import COUNT, POSITIVE, MultiViewClusterer
 from ..rows import SampleRandom
 from ..views import ChunkedViews, Views, any_dask, as_views, chunked_views
@@ -50,7 +51,7 @@ _DISSOLVED = 1e-6
 
 
 @dataclass(repr=False, eq=False)
-class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore[misc]
+class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiViewClusterer):  # type: ignore[misc]
     """Cluster samples described by several views, without labels and without parameters to tune.
 
     No single pipeline is best on all data, and without labels there is no way to tell which one is. This estimator
@@ -231,7 +232,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         source: Source = DaskSource(views) if isinstance(views, ChunkedViews) else LocalSource(views, device)
         refuse_sizes(source.largest, views.names)
         effort = self._choose_effort(source, device)
-        landmarks, keys, samples = source.first(effort.most_landmarks)
+        landmarks, keys, samples = source.landmarks(effort.most_landmarks)
         landmark_views = samples.as_views(views, landmarks, keys)
         for name, count in zip(views.names, (~landmark_views.missing).sum(axis=0).tolist(), strict=True):
             if count < 2:
@@ -243,7 +244,12 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             self._notify(0, 1, "number of clusters")
         self.n_clusters_ = int(self.n_clusters) if estimate is None else estimate.n_clusters
         if sample_graph is not None:
-            sample_graph = sp.csr_array(sample_graph[landmarks][:, landmarks])
+            n_links, sample_graph = sample_graph.nnz, permuted_graph(sample_graph, landmarks)
+            if len(landmarks) < source.presence.n_samples - source.presence.n_empty:
+                warn_caller(
+                    f"sample_graph: of {n_links:,} links, the {sample_graph.nnz:,} between landmarks count; a higher "
+                    "effort has more landmarks"
+                )
         deadline = start + _MEMBER_SHARE * self.time_budget
         tried, left_out = run_looks(looks, self.n_clusters_, sample_graph, seed, deadline, self._notify)
         same = first_of_duplicates(samples.hashes, samples.missing)
@@ -350,6 +356,11 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
             return np.concatenate([work(placement, *placement.place(samples[rows])) for rows in samples.blocks()])
 
     @property
+    def _n_features_out(self) -> int:
+        """The number of columns of `transform`, which scikit-learn names."""
+        return int(self.fitted_.embedding.shape[1])
+
+    @property
     def tree_(self) -> ClusterTree:
         """Coarser and finer clusterings, with the stability of every split; built on first access."""
         check_is_fitted(self)
@@ -422,6 +433,7 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
         views : list, tuple or dict of arrays (n_samples, n_features_v), MuData, or one array
             The samples, as in `predict`.
         """
+        check_is_fitted(self)
         return self._each(views, partial(_on_map, positions=self.fitted_.map))
 
     def explain(self, feature_names: Any = None) -> Explanation:
@@ -499,6 +511,8 @@ class MultiViewClustering(TransformerMixin, MultiViewClusterer):  # type: ignore
 
     def _set_results(self, source: Source, fitted: FittedClustering) -> None:
         """Set what there is of every sample: landmarks have it, the others get it from their nearest landmarks."""
+        for name in ("links_", "ranks_"):
+            vars(self).pop(name, None)  # of an earlier fit
         self.fitted_, results = source.results(fitted, self._notify)
         for name, values in results.items():
             setattr(self, f"{name}_", values)

@@ -256,6 +256,9 @@ def neighbours_in(parts: list[Any], missing: NDArray[np.bool_], device: Any = No
 def neighbours_of(part: Any, rows: NDArray[np.intp], device: Any) -> Neighbours:
     """Return the nearest neighbours among the samples that have a view, the rows."""
     n = part.shape[0]
+    if len(rows) < 2:
+        none = np.zeros(0, dtype=np.intp)
+        return Neighbours(np.zeros(len(rows) + 1, dtype=np.intp), none, np.zeros(0), len(rows), scale=1.0)
     present = on_device(part if len(rows) == n else part[rows], device)
     return find_neighbours([present], min(sizes(n)[0], len(rows) - 1))
 

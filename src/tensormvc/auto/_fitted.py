@@ -222,13 +222,14 @@ class FittedClustering:
     def by_name(self, views: Any) -> Any:
         """Return views by name where their positions tell which of the fitted views they are."""
         given = self.names_as_given
-        lacking = isinstance(views, list | tuple) and any(part is None for part in views)
-        if lacking and len(views) != len(given):
+        listed = isinstance(views, list | tuple)
+        lacking = listed and any(part is None for part in views)
+        if listed and len(views) != len(given):
             raise ValueError(
                 f"{len(views)} views were passed to a model of {len(given)} views: pass None for the "
                 "views that the samples lack"
             )
-        if lacking or (isinstance(views, list | tuple) and len(views) == len(given) and hasattr(views[0], "shape")):
+        if lacking or (listed and hasattr(views[0], "shape")):
             views = dict(zip(given, views, strict=True))
         if not isinstance(views, dict):
             return views

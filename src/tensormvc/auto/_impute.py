@@ -158,7 +158,8 @@ def _from_neighbours(arrays: list[Any], gaps: list[Any], missing: NDArray[np.boo
     those over the completed features.
     """
     n = len(missing)
-    known = Completion.of(arrays, missing).features(arrays, missing)
+    observed = Completion.of(arrays, missing)
+    known = observed.features(arrays, missing)
     compared, filled = [(known, known)], list(arrays)
     for _ in range(2):
         for v, (array, gap) in enumerate(zip(arrays, gaps, strict=True)):
@@ -168,8 +169,8 @@ def _from_neighbours(arrays: list[Any], gaps: list[Any], missing: NDArray[np.boo
             # More neighbours where many of them lack the value.
             count = _NEIGHBOURS / max(1 - gap[~missing[:, v]].mean(), _LEAST_KNOWN)
             links = _nearest(compared, min(round(count), n - 1))
-            centre = np.nanmean(np.where(lacking | gap.all(axis=0), 0, values), axis=0)
-            filled[v] = np.where(gap, neighbour_means(links, values, ~(gap | lacking), centre), values)
+            means = neighbour_means(links, values, ~(gap | lacking), observed.centres[v])
+            filled[v] = np.where(gap, means, values)
         completed = Completion.of(filled, missing).features(filled, missing)
         compared = [(known, known), (completed, completed)]
     return filled
@@ -236,11 +237,15 @@ def _statistics(array: Any, present: NDArray[np.bool_]) -> tuple[NDArray[np.floa
     return mean, factor / np.sqrt(max(int(varies.sum()), 1))
 
 
+def has_gaps(array: Any) -> bool:
+    """Return whether a view has NaN."""
+    # A sum is NaN if and only if a term is, and no array is needed to tell.
+    return bool(np.isnan((array.data if is_sparse(array) else array).sum()))
+
+
 def _gaps(array: Any) -> NDArray[np.bool_] | None:
     """Return which values are NaN, or None if there is none."""
-    values = array.data if is_sparse(array) else array
-    # A sum is NaN if and only if a term is, and no array is needed to tell.
-    return np.isnan(_dense(array)) if np.isnan(values.sum()) else None
+    return np.isnan(_dense(array)) if has_gaps(array) else None
 
 
 def _dense(array: Any) -> NDArray[np.float64]:
@@ -288,6 +293,6 @@ def impute_views(views: Any, *, view_sizes: Sequence[int] | None = None) -> Any:
     arrays = complete_samples(complete_gaps([lean(a) for a in taken.arrays], taken.missing), taken.missing)
     position = {v: i for i, v in enumerate(taken.view_order)}
     whole = [taken.to_given_order(_dense(arrays[position[v]])) for v in range(taken.n_views)]
-    if isinstance(views, Mapping) or hasattr(views, "mod"):
+    if isinstance(views, Mapping) or (hasattr(views, "mod") and hasattr(views, "obs_names")):
         return dict(zip([taken.names[position[v]] for v in range(taken.n_views)], whole, strict=True))
     return whole

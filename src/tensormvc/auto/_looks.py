@@ -303,19 +303,21 @@ def _mean_over_others(
 
 
 def _reliability(option: _Option, n_samples: int) -> float:
-    """Return the share of neighbours that two halves of the features have in common, beyond chance.
+    """Return the share of neighbours that two halves of the features have in common, 0 if it may be chance.
 
-    It tells structure from noise where no other view confirms it.
+    It tells structure from noise where no other view confirms it. A single feature, which has no halves, counts less
+    than any structure, and more than noise.
     """
-    width = option.part.shape[1]
+    width, chance = option.part.shape[1], _DEVIATIONS / n_samples
     halves = np.random.default_rng(20260101).permutation(width) < width // 2
     if width < 2:
         values = option.part[option.rows]
-        return float(values.max() > values.min())
+        return _LEAST_WEIGHT * chance if values.max() > values.min() else 0.0
     graphs = [option.links(n_samples, np.flatnonzero(half)) for half in (halves, ~halves)]
     missing = np.ones((n_samples, 1), dtype=bool)
     missing[option.rows[option.rows < n_samples]] = False
-    return max(0.0, float(_shared_links(graphs, np.zeros(2, dtype=np.intp), missing)[0, 1]))
+    shared = float(_shared_links(graphs, np.zeros(2, dtype=np.intp), missing)[0, 1])
+    return shared if shared > chance else 0.0
 
 
 def _requested(normalisation: Any, views: Views) -> list[str]:

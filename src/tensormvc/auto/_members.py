@@ -26,6 +26,12 @@ TEMPERATURE = 0.05
 AGREEMENT_TEMPERATURE = 0.1
 # Eigenvectors per cluster: small clusters may appear only in later ones.
 MORE_FREQUENCIES = 1.3
+# Unless a clear gap precedes the next eigenvalue: then later ones only split large clusters. It is so many times what
+# samples along a line have, and the eigenvalue after it is larger than the next number.
+_CLEAR_GAP = 2.5
+_CLEARLY_POSITIVE = 1e-3
+# A cluster with less than this share of the mean size is a few outliers.
+_OUTLIERS = 0.05
 
 # Random starts of k-means beside the one from a Ward tree, which they hardly ever beat with many clusters.
 _RESTARTS = 3
@@ -33,8 +39,8 @@ _MANY = 30
 
 # Clusters that tell more than this about which views samples have (adjusted mutual information) are an artefact of it.
 FOLLOWS_PRESENCE = 0.1
-# Fewer samples than these may be each other's nearest neighbours by chance.
-_FEWEST_SHOWN = 5
+# Fewer samples than the first may be each other's nearest neighbours by chance, and most of fewer than the second.
+_FEWEST_SHOWN, _FEW_SHOWN = 5, 10
 
 Progress = Callable[[int, int, str], None]
 
@@ -149,14 +155,26 @@ def _clustering(n_clusters: int, sample_graph: Any, job: _Job) -> tuple[str, NDA
     name = fusion if graph is sample_graph else f"{fusion} graph"
     missing = evidence.views.missing
     count = int(MORE_FREQUENCIES * n_clusters) + 1
-    labels = np.zeros(len(missing), dtype=np.intp)
+    labels, used = np.zeros(len(missing), dtype=np.intp), 0
     for apart in (None, missing):
         values, points = low_frequencies(graph, count, evidence.device, apart)
-        points = points * np.maximum(1 - values, 0) ** 2
-        labels = cluster_embedding(points, n_clusters, random, n_init=_RESTARTS if n_clusters < _MANY else 0)
+        labels, used = _spectral_clusters(values, points * np.maximum(1 - values, 0) ** 2, n_clusters, random)
         if follows_presence(missing, labels) <= FOLLOWS_PRESENCE:
             break
-    return f"{name}, {points.shape[1]} frequencies", labels
+    return f"{name}, {used} frequencies", labels
+
+
+def _spectral_clusters(
+    values: NDArray[np.float64], points: NDArray[np.float64], k: int, random: SampleRandom
+) -> tuple[NDArray[np.intp], int]:
+    """Cluster samples by frequencies, in ascending order, and return how many were used: if a clear gap follows, k."""
+    n_init = _RESTARTS if k < _MANY else 0
+    # Along a line, frequencies grow with the squares of their numbers, from 0.
+    if 1 < k < len(values) and values[k] > max(_CLEAR_GAP * (k / (k - 1)) ** 2 * values[k - 1], _CLEARLY_POSITIVE):
+        labels = cluster_embedding(points[:, :k], k, random, n_init)
+        if np.bincount(labels, minlength=k).min() >= _OUTLIERS * len(labels) / k:
+            return labels, k
+    return cluster_embedding(points, k, random, n_init), len(values)
 
 
 def follows_presence(missing: NDArray[np.bool_], labels: NDArray[np.intp]) -> float:
@@ -186,16 +204,18 @@ def made_by_absence(evidence: Evidence, labels: NDArray[np.intp], n_clusters: in
 def _shown_by_values(evidence: Evidence, cluster: NDArray[np.bool_]) -> bool:
     """Return whether the nearest neighbours of a cluster's samples are in it, in a view that half of these have.
 
-    More of them must be in the cluster than half-way between chance and all. A few samples show nothing.
+    More of them must be in the cluster than half-way between chance and all; of a small cluster, all of them. A few
+    samples show nothing.
     """
     for lists, lacking in zip(evidence.neighbours, evidence.views.missing.T, strict=True):
         inside = cluster[~lacking]
         size = int(np.count_nonzero(inside))
-        if size >= max(_FEWEST_SHOWN, int(np.count_nonzero(cluster[lacking]))):
+        if max(_FEWEST_SHOWN, int(np.count_nonzero(cluster[lacking]))) <= size < len(inside):
             others = size - 1
             neighbours = lists.nearest(others).graph()[inside].indices
             chance = others / (len(inside) - 1)
-            if np.count_nonzero(inside[neighbours]) > len(neighbours) * (chance + 1) / 2:
+            least = (chance + 1) / 2 if size >= _FEW_SHOWN else 1
+            if np.mean(inside[neighbours]) >= least:
                 return True
     return False
 

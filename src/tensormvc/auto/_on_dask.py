@@ -16,6 +16,7 @@ from ..views import ChunkedViews, Chunks, Views, chunks_of
 from ..views._check import Look, floating, look_at, refuse_wrong
 from ..views._order import keys_of
 from ._fitted import FittedClustering, same_features
+from ._landmarks import KeyCounts, spread
 from ._placement import Placement
 from ._samples import Presence, SampleRows, Samples, zeros_are_values
 from ._scaling import refuse_sizes
@@ -77,12 +78,17 @@ class DaskSource:
             raise ValueError(f"sample {lost[0]} is NaN in every view: drop it")
         self.presence: Presence = reduce(Presence.__add__, [presence for presence, _ in counts])
 
-    def first(self, count: int) -> tuple[NDArray[np.intp], NDArray[np.uint64], Samples]:
-        """Return the first samples with any value by their keys."""
-        found = self._gather(self._map("first_keys", partial(_first_keys, count=count), self.described))
+    def landmarks(self, most: int) -> tuple[NDArray[np.intp], NDArray[np.uint64], Samples]:
+        """Return a random sample of those with any value, all of them if there are no more."""
+        counted = KeyCounts.joined(self._gather(self._map("keys", partial(_keys, most=most), self.described)), most)
+        if self.presence.n_samples - self.presence.n_empty > most:
+            counted = counted.thinned(most)
+        found = self._gather(self._map("rows", partial(_rows, counted=counted), self.described))
         keys = np.concatenate([keys for keys, _ in found])
         rows = np.concatenate([rows + first for (_, rows), first in zip(found, self.chunks.firsts, strict=True)])
-        chosen = np.lexsort((rows, keys))[:count]
+        # Every piece has sent as many as are wanted of all.
+        chosen = counted.first_rows(keys)
+        chosen = chosen[spread(keys[chosen])]
         rows, keys = rows[chosen], keys[chosen]
         piece = np.searchsorted(self.chunks.firsts, rows, side="right") - 1
         own = [rows[piece == i] - first for i, first in enumerate(self.chunks.firsts)]
@@ -196,10 +202,16 @@ def _counts(described: Any) -> tuple[Presence, int | None]:
     return Presence.of(absent), int(lost[0]) if len(lost) else None
 
 
-def _first_keys(described: Any, count: int) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+def _keys(described: Any, most: int) -> KeyCounts:
+    keys, absent, _ = described
+    return KeyCounts.of(keys[~absent.all(axis=1)], most)
+
+
+def _rows(described: Any, counted: KeyCounts) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+    """Return the samples of a piece that may become landmarks, with their keys."""
     keys, absent, _ = described
     rows = np.flatnonzero(~absent.all(axis=1))
-    rows = rows[np.argsort(keys[rows], kind="stable")[:count]]
+    rows = rows[counted.first_rows(keys[rows])]
     return keys[rows], rows
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..backend.threads import cached_property
 from ..graphs._distances import tie_margin
 from ..graphs._fuzzy import Neighbours
 from ..views._order import keys_of
 from ._consensus import decided
 from ._evidence import shares_of_views
-from ._impute import Completion
+from ._impute import Completion, has_gaps
 from ._looks import scaled_rows
 from ._samples import Samples
 from ._scaling import Scaling, in_form_of
@@ -141,8 +141,10 @@ class Placement:
     def _placed(self, samples: Samples) -> tuple[sp.csr_array, NDArray[np.float64]]:
         """Place samples that are no landmarks: half of the links are by view, half in all their views together."""
         samples = samples.on_host()
-        completed = self.completion.completed(samples.arrays, samples.missing)
-        arrays = [in_form_of(values, array) for values, array in zip(self.values, completed, strict=True)]
+        arrays = samples.arrays
+        if any(map(has_gaps, arrays)):
+            arrays = self.completion.completed(arrays, samples.missing)
+        arrays = [in_form_of(values, array) for values, array in zip(self.values, arrays, strict=True)]
         rows = [np.flatnonzero(~missing) for missing in samples.missing.T]
         parts = [
             scaled_rows(scaling, array, own, one_by_one=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend.arrays import is_tensor, on_host
+from ..backend.arrays import is_sparse, is_tensor, on_host
 from ..views import Views
 from ..views._check import floating, row_sizes
 from ..views._collect import is_lazy
@@ -154,7 +154,11 @@ class SampleRows:
     def blocks(self) -> list[slice]:
         """Return blocks of consecutive rows that take little memory."""
         on_device = any(map(is_tensor, self.arrays))
-        step = _ROWS_ON_DEVICE if on_device else max(1, min(_MOST_ROWS, _BLOCK // sum(self.widths)))
+        entries = [
+            array.nnz // max(1, len(self)) if is_sparse(array) else width
+            for array, width in zip(self.arrays, self.widths, strict=True)
+        ]
+        step = _ROWS_ON_DEVICE if on_device else max(1, min(_MOST_ROWS, _BLOCK // max(1, sum(entries))))
         return [slice(start, min(start + step, len(self))) for start in range(0, len(self), step)]
 
 

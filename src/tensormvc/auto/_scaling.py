@@ -401,7 +401,9 @@ def suitable_scalings(view: Any) -> list[str]:
     if values.size and values.min() >= 0:
         names += ["root", "root-whitened"]
         if np.array_equal(values, np.rint(values)):
-            names += ["log-counts"] + ["log-ratio"] * (view.shape[1] <= _PANEL)
+            # Of a single feature, nothing is left by them.
+            if view.shape[1] > 1:
+                names += ["log-counts"] + ["log-ratio"] * (view.shape[1] <= _PANEL)
             if is_sparse(view):
                 names += ["tf-idf", "lsi"]
     return names

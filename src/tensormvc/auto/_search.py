@@ -57,6 +57,11 @@ class LandmarkView:
         factor[:-1], factor[-1] = centred.T, np.where(self.lacking, np.inf, squares)
         return factor, float(np.sqrt(squares.max()))
 
+    def among(self, able: NDArray[np.intp], root: float) -> Any:
+        """Return some of the landmarks, multiplied by a number."""
+        values = self.values if len(able) == len(self.lacking) else self.values[able]
+        return values if root == 1 else values * root
+
 
 def nearest_landmarks(
     samples: list[Any], landmarks: list[LandmarkView], weights: NDArray[np.float64], count: int
@@ -273,7 +278,7 @@ def _searched(pairs: _Pairs, count: int) -> Neighbours:
     if len(able):
         roots = np.sqrt(pairs.weights)
         samples = [part * root for part, root in zip(pairs.samples, roots, strict=True)]
-        others = [view.values[able] * root for view, root in zip(pairs.landmarks, roots, strict=True)]
+        others = [view.among(able, root) for view, root in zip(pairs.landmarks, roots.tolist(), strict=True)]
         lengths, longest = sum(map(row_squares, samples)), float(sum(map(row_squares, others)).max())
         # One by one where they are far out: what ties is judged by the longest sample of a search.
         far = np.flatnonzero(lengths > _FAR_OUT * longest)

@@ -15,6 +15,7 @@ from ..backend.scratch import scratch_array
 from ..backend.threads import parallel_map, thread_count
 from ..views import Views
 from ._fitted import FittedClustering
+from ._landmarks import KeyCounts, spread
 from ._placement import KEPT_LINKS
 from ._samples import Presence, SampleRows, Samples, zeros_are_values
 
@@ -41,8 +42,8 @@ class Source(Protocol):
     largest: NDArray[np.float64]
     presence: Presence
 
-    def first(self, count: int) -> tuple[NDArray[np.intp], NDArray[np.uint64], Samples]:
-        """Return the first samples with any value by their keys: their numbers, their keys, and their values."""
+    def landmarks(self, most: int) -> tuple[NDArray[np.intp], NDArray[np.uint64], Samples]:
+        """Return a random sample of those with any value: their numbers, their keys, and their values."""
 
     def results(self, fitted: FittedClustering, notify: Notify) -> tuple[FittedClustering, dict[str, Any]]:
         """Return the clustering with clusters numbered by size, and what it states about each sample, by name."""
@@ -74,9 +75,13 @@ class LocalSource:
         """The samples by their keys."""
         return np.argsort(self.views.row_keys, kind="stable")
 
-    def first(self, count: int) -> tuple[NDArray[np.intp], NDArray[np.uint64], Samples]:
-        """Return the first samples with any value by their keys."""
-        rows = self._order[self.described[self._order]][:count]
+    def landmarks(self, most: int) -> tuple[NDArray[np.intp], NDArray[np.uint64], Samples]:
+        """Return a random sample of those with any value, all of them if there are no more."""
+        rows = np.flatnonzero(self.described)
+        keys = self.views.row_keys[rows]
+        if len(rows) > most:
+            rows = rows[KeyCounts.of(keys, most).thinned(most).first_rows(keys)]
+        rows = rows[spread(self.views.row_keys[rows])]
         return rows, self.views.row_keys[rows], self.samples[rows].on_host()
 
     def results(self, fitted: FittedClustering, notify: Notify) -> tuple[FittedClustering, dict[str, Any]]:

@@ -49,20 +49,17 @@ def _scores(group: Sequence[PlanResults], selection: str) -> Iterator[tuple[str,
     transforms = [transform.name for transform in plan.transforms if transform.basis != "gft-ideal"]
     rows = []
     for results in group:
-        cases = sorted({(one.cell.dataset, one.cell.method, one.cell.rate) for one in results.tensors})
-        rows += [
-            [_accuracy(results, dataset, method, name, selection, rate) for name in transforms]
-            for dataset, method, rate in cases
-        ]
+        cases = sorted({one.cell.group[:2] for one in results.tensors})
+        rows += [[_accuracy(results, *case, name, selection) for name in transforms] for case in cases]
     scores = np.array(rows, ndmin=2)
     yield "transforms over pairs of data set and method", transforms, scores[~np.isnan(scores).any(axis=1)]
 
     candidates = [(BASELINES[key].title, NO_TRANSFORM) for key in plan.baselines]
     candidates += product([method.name for method in plan.methods], transforms)
     rows = [
-        [_accuracy(results, data.name, *candidate, selection, rate) for candidate in candidates]
+        [_accuracy(results, data.name, *candidate, selection) for candidate in candidates]
         for results in group
-        for data, rate in product(results.plan.datasets, results.plan.shuffle_rates)
+        for data in results.plan.datasets
     ]
     scores = np.array(rows, ndmin=2)
     scores = scores[~np.isnan(scores).all(axis=1)]
@@ -71,8 +68,12 @@ def _scores(group: Sequence[PlanResults], selection: str) -> Iterator[tuple[str,
     yield "methods and baselines over data sets", names, scores[:, complete]
 
 
-def _accuracy(results: PlanResults, dataset: str, method: str, transform: str, selection: str, rate: float) -> Any:
-    """Return the mean ACC of a cell, or NaN; a baseline that is not tuned has the same under both selections."""
+def _accuracy(results: PlanResults, dataset: str, method: str, transform: str, selection: str) -> Any:
+    """Return the mean ACC of a cell, or NaN; a baseline that is not tuned has the same under both selections.
+
+    Of several shuffle rates only the highest is a case: what does not depend on the order is the same at all of them.
+    """
+    rate = max(results.plan.shuffle_rates)
     one = results.find(dataset, method, transform, selection, rate)
     if one is None and transform == NO_TRANSFORM and selection == ORACLE:
         one = results.find(dataset, method, transform, DEFAULT, rate)

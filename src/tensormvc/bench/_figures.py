@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import tensormvc as tm
 
+from .._files import writing
 from ._data import Data, load
 from ._plan import PlannedData
 from ._statistics import Comparison
@@ -24,6 +25,7 @@ from ._tables import DEFAULT, ORACLE, PlanResults, Selected
 _RATES = (0.0, 0.5, 1.0)
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _TEXT = 8
+FORMATS = (".pdf", ".png")
 _PANEL_INCHES = (3.4, 2.7)
 _N_COLUMNS = 4
 
@@ -49,14 +51,13 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def save_figure(panels: Sequence[Panel], stem: Path) -> list[Path]:
-    """Write the panels side by side as PDF and PNG; return the files."""
+def save_figure(panels: Sequence[Panel], stem: Path, *, force: bool) -> None:
+    """Write the panels side by side in all `FORMATS`."""
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
 
     columns = min(_N_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
-    written = [stem.with_name(f"{stem.name}{extension}") for extension in (".pdf", ".png")]
     with mpl.rc_context():
         mpl.rcdefaults()
         canvas = Canvas(figsize=(_PANEL_INCHES[0] * columns, _PANEL_INCHES[1] * rows), layout="constrained")
@@ -66,10 +67,10 @@ def save_figure(panels: Sequence[Panel], stem: Path) -> list[Path]:
             ax.set_title(panel.title, fontsize=_TEXT + 1)
         for ax in axes[len(panels) :]:
             ax.remove()
-        for path in written:
-            # A date would make files of the same results differ.
-            canvas.savefig(path, dpi=150, metadata={"CreationDate": None} if path.suffix == ".pdf" else None)
-    return written
+        for extension in FORMATS:
+            with writing(stem.with_name(stem.name + extension), overwrite=force) as place:
+                # A date would make files of the same results differ.
+                canvas.savefig(place, dpi=150, metadata={"CreationDate": None} if extension == ".pdf" else None)
 
 
 def paper_figures(plans: Sequence[PlanResults], folder: str | Path | None) -> list[Figure]:

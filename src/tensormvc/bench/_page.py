@@ -50,8 +50,10 @@ def results_page(name: str, plans: Sequence[PlanResults], figures: Sequence[Figu
 
 
 def _head(plans: Sequence[PlanResults]) -> Html:
-    missing = sum(results.n_missing for results in plans)
-    shown: list[tuple[str, Any]] = [("fits", f"{sum(results.n_fits for results in plans) - missing:,}")]
+    # Plans share fits.
+    keys = set[str]().union(*(results.keys for results in plans))
+    missing = len(keys - plans[0].outcomes.keys())
+    shown: list[tuple[str, Any]] = [("fits", f"{len(keys) - missing:,}")]
     gaps = [gap for results in grouped(plans)[0] for _, gap in results.compared(ORACLE)]
     if gaps:
         near = sum(gap >= -NEAR for gap in gaps)

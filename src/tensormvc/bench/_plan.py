@@ -357,6 +357,8 @@ def load_plan(plan: str | Path, *, seed: int | None = None, device: str | None =
     name = file.name.removesuffix(".toml")
     parsed = parse_plan(name, text)
     if device is not None and parsed.is_timed:
+        if parsed.device is not None:
+            raise PlanError(f"plan {name} is about seconds on {parsed.device}: leave out the device")
         parsed = parse_plan(f"{name}-{device.replace(':', '')}", f'device = "{device}"\n{text}')
     return replace(parsed, seed=parsed.seed if seed is None else seed, device=device or parsed.device)
 

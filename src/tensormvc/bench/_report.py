@@ -11,7 +11,7 @@ from typing import Any
 
 from .._files import check_target, writing
 from ._comparisons import Compared, comparisons, grouped
-from ._figures import Figure, Panel, can_draw, draw_ranks, paper_figures, save_figure
+from ._figures import FORMATS, Figure, Panel, can_draw, draw_ranks, paper_figures, save_figure
 from ._page import results_page
 from ._store import METRICS, Store, StoreError
 from ._tables import DEFAULT, ORACLE, PlanResults, Selected, read_results
@@ -79,26 +79,28 @@ def write_bench_report(
         "comparisons.tex": comparisons_latex(compared),
         "index.html": results_page(Path(results).name, plans, figures),
     }
-    for name in texts:
-        check_target(folder / name, overwrite=force, make_folder=True)
-    folder.mkdir(parents=True, exist_ok=True)
+    drawn = _drawn(figures, compared) if can_draw() else {}
+    written = [folder / name for name in (*texts, *(key + extension for key in drawn for extension in FORMATS))]
+    for path in written:
+        check_target(path, overwrite=force, make_folder=True)
+    for path in written:
+        path.parent.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         with writing(folder / name, overwrite=force) as place:
             place.write_text(text, encoding="utf-8")
-    written = [folder / name for name in texts]
-    return written + _save_figures(figures, compared, folder / "figures") if can_draw() else written
+    for key, panels in drawn.items():
+        save_figure(panels, folder / key, force=force)
+    return written
 
 
-def _save_figures(figures: Sequence[Figure], compared: Sequence[Compared], folder: Path) -> list[Path]:
+def _drawn(figures: Sequence[Figure], compared: Sequence[Compared]) -> dict[str, Sequence[Panel]]:
+    """Return the panels of all figures by the path of the file, without its ending."""
     ranks = {
-        f"ranks-{number}-{one.selection}": [Panel(one.heading, partial(draw_ranks, one.comparison))]
+        f"figures/ranks-{number}-{one.selection}": [Panel(one.heading, partial(draw_ranks, one.comparison))]
         for number, one in enumerate(compared)
         if one.what.startswith("transforms")
     }
-    drawn = {one.key: one.panels for one in figures if one.panels} | ranks
-    if drawn:
-        folder.mkdir(exist_ok=True)
-    return [path for key, panels in drawn.items() for path in save_figure(panels, folder / key)]
+    return {f"figures/{one.key}": one.panels for one in figures if one.panels} | ranks
 
 
 def _csv(columns: str, rows: Iterable[Sequence[Any]]) -> str:

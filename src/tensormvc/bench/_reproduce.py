@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ._data import default_folder
 from ._plan import Plan
 from ._report import write_bench_report
 from ._run import Outlook, Progress, RunSummary, plan_outlook, run_plan
@@ -62,7 +63,7 @@ def reproduce(
     for plan in plans:
         options: dict[str, Any] = {"data": data, "n_jobs": _jobs(plan, n_jobs), "command": command}
         summaries.append(run_plan(plan, folder / RESULTS, progress=progress(plan), **options))
-        written = write_bench_report(folder / RESULTS, folder, force=True, data=data)
+        written = write_bench_report(folder / RESULTS, folder, force=True, data=data or default_folder())
     return summaries, written
 
 

@@ -165,6 +165,8 @@ def run_plan(
     >>> tm.bench.load_plan("smoke").title
     'A quick look: embedded digits, two methods, four transforms, all baselines'
     """
+    if n_jobs < 1:
+        raise ValueError(f"n_jobs={n_jobs}: expected the number of processes, 1 or more")
     start = time.time()
     if not isinstance(plan, Plan):
         plan = load_plan(plan)

@@ -16,6 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+# Scores that differ by rounding only are equal.
+_DIGITS = 9
+
 
 def rank(scores: NDArray[np.float64]) -> tuple[list[float], float, float]:
     """Rank candidates by their scores; higher scores are better.
@@ -72,8 +75,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def signed_rank(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     """Return the two-sided p-value of the Wilcoxon signed-rank test; equal pairs are left out."""
-    # Means that differ by rounding only are equal.
-    differences = np.round(first - second, 9)
+    # Differences that are equal but for rounding share their rank.
+    differences = np.round(first - second, _DIGITS)
     differences = differences[differences != 0]
     return float(stats.wilcoxon(differences).pvalue) if len(differences) else 1.0
 
@@ -123,8 +126,8 @@ class Comparison:
             Pair(
                 self.names[i],
                 self.names[j],
-                wins=int(np.sum(gaps > 1e-9)),
-                losses=int(np.sum(gaps < -1e-9)),
+                wins=int(np.sum(gaps > 0)),
+                losses=int(np.sum(gaps < 0)),
                 difference=float(gaps.mean()),
                 p_value=p_value,
                 corrected=corrected,
@@ -161,6 +164,7 @@ def compare(names: Sequence[str], scores: NDArray[np.float64]) -> Comparison:
     >>> found.names, found.pairs[0].wins, round(found.pairs[0].p_value, 5)
     (['b', 'a'], 6, 0.03125)
     """
+    scores = np.round(scores, _DIGITS)
     ranks, p_value, difference = rank(scores)
     order = np.argsort(ranks, kind="stable")
     return Comparison([names[i] for i in order], scores[:, order], [ranks[i] for i in order], p_value, difference)

@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -225,9 +225,11 @@ class Store(AbstractContextManager["Store"]):
     def _beat(self) -> None:
         """Renew the claims from time to time, so that other processes respect them."""
         with closing(self._connect()) as connection:
+            query = "UPDATE claims SET heartbeat = ? WHERE holder = ?"
             while not self._stop.wait(_HEARTBEAT):
                 if self._held:
-                    connection.execute("UPDATE claims SET heartbeat = ? WHERE holder = ?", (time.time(), self.holder))
+                    with suppress(sqlite3.OperationalError):  # a full disk may have room the next time
+                        connection.execute(query, (time.time(), self.holder))
 
 
 def _replace(table: str, row: Sequence[Any]) -> str:

@@ -140,16 +140,6 @@ class PlanResults:
         """Keys of the fits that the plan needs, as far as the results decide."""
         return {job.key for job in all_jobs(self.plan, self.cells, self.scores.get)}
 
-    @property
-    def n_fits(self) -> int:
-        """Number of fits that the plan needs."""
-        return len(self.keys)
-
-    @property
-    def n_missing(self) -> int:
-        """Number of fits that have not run yet."""
-        return len(self.keys - self.outcomes.keys())
-
     @cached_property
     def failures(self) -> list[tuple[Cell, str, int]]:
         """Cells with failed fits: each error with the number of fits that ended with it."""

@@ -108,7 +108,9 @@ def paper_bench(
     lines = [f"{one.plan}: {one.n_fits:,} fits, {one.n_failed} failed; {in_hours(one.seconds)}" for one in summaries]
     show({"plans": summaries, "files": written}, as_json, [*lines, f"Report: {output / 'index.html'}"])
     if errors := [error for one in summaries for error in one.errors]:
-        raise Failure(BAD_DATA, f"{sum(one.n_failed for one in summaries)} fits failed, the first with: {errors[0]}")
+        again = f"To run them again: tensormvc bench run PLAN -o {results} --retry"
+        n_failed = sum(one.n_failed for one in summaries)
+        raise Failure(BAD_DATA, f"{n_failed} fits failed, the first with: {errors[0]}\n{again}")
 
 
 def report_bench(
@@ -126,7 +128,7 @@ def report_bench(
     """
     from ..bench import write_bench_report
 
-    with _results(results, BAD_DATA), writing_output(output):
+    with working_on_data(), _results(results, BAD_DATA), writing_output(output):
         written = write_bench_report(results, output, force=force, data=data)
     show({"results": results, "files": written}, as_json, map(str, written))
 

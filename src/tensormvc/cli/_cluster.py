@@ -74,7 +74,15 @@ def cluster(
         if orders is None:
             orders = ORDERS if data.n_samples <= UNASKED_UP_TO else 0
         result["report"] = write_report(
-            report, source.file, data, estimator, chosen=chosen, seconds=seconds, orders=orders, force=force
+            report,
+            source.file,
+            data,
+            estimator,
+            chosen=chosen,
+            seconds=seconds,
+            orders=orders,
+            force=force,
+            reading=source.reading,
         )
     show(result, as_json, _lines(result), to_stderr=target is None)
 

@@ -1,14 +1,14 @@
 """``tensormvc cluster --scheduler``: labels for more samples than one machine holds."""
 
-import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from .._files import writing
 from ._fit import fit_summary, fit_with_progress
 from ._options import Choice, Source
-from ._outcome import BAD_DATA, MISSING_EXTRA, Failure, usage_error, working_on_data, writing_output
+from ._outcome import BAD_DATA, MISSING_EXTRA, Failure, check_output, usage_error, working_on_data, writing_output
 from ._screen import show
 
 _SECONDS_TO_CONNECT = 30
@@ -41,7 +41,7 @@ def cluster_on_scheduler(
             views = _read(folder, source.view_names)
         try:
             fit_with_progress(estimator, views)
-            sizes = _write(estimator.labels_, target, column)
+            sizes = _write(estimator.labels_, target, column, force)
         except RuntimeError as error:
             raise Failure(1, str(error)) from error
     name = type(estimator).__name__
@@ -62,14 +62,11 @@ def _check_target(output: str | None, folder: Path, force: bool) -> Path:
     target = Path(output)
     if target.suffix in (".csv", ".tsv", ".h5mu", ".h5ad") or output == "-":
         raise usage_error(f"-o {output}: with --scheduler the labels are written to a folder of Parquet files")
-    if target.exists():
-        if target.samefile(folder):
-            raise usage_error(f"{output} is the input: choose another output")
-        with writing_output(output):
-            if not force:
-                raise FileExistsError(f"{output} exists")
-            if not target.is_dir():
-                raise NotADirectoryError(20, f"{output} is not a folder")
+    if target.exists() and target.samefile(folder):
+        raise usage_error(f"{output} is the input: choose another output")
+    if target.is_file():
+        raise usage_error(f"{output} is a file: choose a folder")
+    check_output(target, force)
     return target
 
 
@@ -97,17 +94,12 @@ def _read(folder: Path, names: list[str] | None) -> dict[str, Any]:
     return {name: views[name] for name in chosen}
 
 
-def _write(labels: Any, target: Path, column: str) -> list[int]:
+def _write(labels: Any, target: Path, column: str, force: bool) -> list[int]:
     """Write one file per chunk on the workers, into a folder that appears once it is complete; return the sizes."""
     import dask.array as da
     import dask.dataframe as dd
 
     sizes = da.bincount(labels).compute()
-    partial = target.with_name(target.name + ".partial")
-    with writing_output(target):
-        shutil.rmtree(partial, ignore_errors=True)
-        dd.from_dask_array(labels[:, None], columns=[column]).to_parquet(partial, write_index=False)
-        if target.exists():
-            shutil.rmtree(target)
-        partial.rename(target)
+    with writing_output(target), writing(target, overwrite=force, folder=True) as place:
+        dd.from_dask_array(labels[:, None], columns=[column]).to_parquet(place, write_index=False)
     return [int(size) for size in sizes]

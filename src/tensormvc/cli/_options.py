@@ -69,6 +69,13 @@ class Source:
         """The names in ``--views``."""
         return None if self.views is None else [name.strip() for name in self.views.split(",")]
 
+    @property
+    def reading(self) -> list[str]:
+        """The options that say how to read the file, for another command on it."""
+        given = {"--views": self.views, "--labels": self.labels, "--samples": self.samples, "--on": self.on}
+        words = [word for name, value in {**given, "--join": self.join}.items() if value for word in (name, value)]
+        return words + ["--no-labels"] * self.no_labels
+
     def load(self, categories: Encoding = "auto") -> Dataset:
         """Read the file, and say what was made of its samples and columns."""
         from .. import datasets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +79,7 @@ def write_report(
     seconds: float,
     orders: int,
     force: bool,
+    reading: Sequence[str] = (),
 ) -> Path:
     """Write the report about a fitted estimator, after an audit of the row order, and return its path."""
     from .. import datasets
@@ -89,6 +90,7 @@ def write_report(
         run = ClusterRun(
             command=command_line(),
             file_name=str(file),
+            reading=reading,
             description=datasets.describe(data.views, data.y),
             views=data.views,
             estimator=estimator,

@@ -154,32 +154,32 @@ def _describe_view(name: str, view: Any) -> tuple[ViewDescription, NDArray[np.in
     """Return the summary of a view and the hashes of its rows."""
     n_samples, n_features = view.shape
     minima, maxima = np.full(n_features, np.inf), np.full(n_features, -np.inf)
-    n_nonzero = n_missing = n_empty = n_nonfinite = 0
-    hashes = np.empty(n_samples, np.int64)
+    n_nonzero = n_empty = n_nonfinite = 0
+    hashes, missing = np.empty(n_samples, np.int64), np.empty(n_samples, np.bool_)
     step = max(1, _BLOCK_VALUES // n_features)
     for start in range(0, n_samples, step):
-        block = view[start : start + step]
+        rows = slice(start, start + step)
+        block = view[rows]
         block = np.asarray(block.toarray() if is_sparse(block) else block, dtype=np.float64)
-        hashes[start : start + step] = row_hashes(block)
+        hashes[rows] = row_hashes(block)
         finite = np.isfinite(block)
-        missing = np.isnan(block).all(axis=1)
-        n_missing += int(missing.sum())
+        missing[rows] = np.isnan(block).all(axis=1)
         n_empty += int((~block.any(axis=1)).sum())
-        n_nonfinite += int((~finite[~missing]).sum())
+        n_nonfinite += int((~finite[~missing[rows]]).sum())
         n_nonzero += int(np.count_nonzero(block))
-        complete = block[finite.all(axis=1)]
-        minima = np.minimum(minima, complete.min(axis=0, initial=np.inf))
-        maxima = np.maximum(maxima, complete.max(axis=0, initial=-np.inf))
-    any_complete = bool(minima[0] <= maxima[0])
+        minima = np.minimum(minima, block.min(axis=0, initial=np.inf, where=finite))
+        maxima = np.maximum(maxima, block.max(axis=0, initial=-np.inf, where=finite))
+    any_finite = bool(minima.min() <= maxima.max())
+    n_missing = int(missing.sum())
     summary = ViewDescription(
         name=name,
         n_features=n_features,
         dtype=str(view.dtype),
         storage="on disk" if isinstance(view, RowSource) else "sparse" if is_sparse(view) else "dense",
         density=n_nonzero / (n_samples * n_features),
-        minimum=float(minima.min()) if any_complete else float("nan"),
-        maximum=float(maxima.max()) if any_complete else float("nan"),
-        n_duplicates=_n_repeated(hashes),
+        minimum=float(minima.min()) if any_finite else float("nan"),
+        maximum=float(maxima.max()) if any_finite else float("nan"),
+        n_duplicates=_n_repeated(hashes[~missing]),
         n_constant=int((minima >= maxima).sum()),
         n_missing=n_missing,
         n_empty=n_empty if n_empty + n_missing < n_samples else 0,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..backend.arrays import Array, is_sparse, is_tensor, namespace, on_host
 from ..backend.linalg import smallest, sum_of_squares
 from ..backend.threads import device_lock, parallel_ranges
+from ..views._order import mix
 from ._distances import DEVICE_BLOCK_BYTES, DenseBlocks, DistanceBlocks, tie_margin
 
 _BANDWIDTH_STEPS = 12
@@ -23,6 +24,8 @@ _LEAST_BANDWIDTH = 1e-3
 # The smallest distances of so many groups of candidates bound those to the neighbours.
 _GROUPS_PER_NEIGHBOUR = 8
 _HUGE = np.finfo(np.float64).max / 2
+# So many of the samples tied with the nearest are neighbours at most: in a view with few values, half of all may tie.
+_MOST_TIED = 256
 
 # Samples, their neighbours, and the squared distances between them.
 _Links = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]
@@ -33,7 +36,8 @@ class Neighbours:
     """The nearest neighbours of every sample, nearest first.
 
     Samples tied with the k-th neighbour are all neighbours, unless they would make the list more than twice as long:
-    texts without a common word, for example, are all equally far apart, and none of them is a neighbour.
+    texts without a common word, for example, are all equally far apart, and none of them is a neighbour. If no sample
+    is nearer, as in a view with two values, they are neighbours, too; of many, some that are drawn at random.
 
     Attributes
     ----------
@@ -282,6 +286,13 @@ def _links(
     tied, nearer = near <= kth + margin, near < kth - margin
     with_ties = _ties_are_kept(tied.sum(axis=1), nearer.sum(axis=1), n_neighbors)
     kept = np.where(with_ties[:, None], tied, nearer)
+    many = np.flatnonzero(kept.sum(axis=1) > max(_MOST_TIED, 2 * n_neighbors))
+    if len(many):
+        # By a hash with the sum of all that tie, which differs from sample to sample, and from view to view.
+        sums = np.sum(nearest[many], axis=1, where=kept[many], keepdims=True)
+        chance = mix(nearest[many] + mix(sums)).view(np.uint64)
+        chance[~kept[many]] = np.iinfo(np.uint64).max
+        kept[many] &= chance <= np.partition(chance, _MOST_TIED - 1, axis=1)[:, _MOST_TIED - 1, None]
     return np.repeat(samples, kept.sum(axis=1)), nearest[kept], near[kept]
 
 

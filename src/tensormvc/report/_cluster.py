@@ -53,6 +53,8 @@ class ClusterRun:
         Choices that were made, with reasons.
     versions : mapping of str to str, optional
         Versions of the packages used.
+    reading : sequence of str, optional
+        Options of the command line that say how to read the input.
 
     Examples
     --------
@@ -84,6 +86,7 @@ class ClusterRun:
     audit: OrderAudit | None = None
     notes: Sequence[tuple[str, str]] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    reading: Sequence[str] = ()
 
 
 def write_cluster_report(directory: str | Path, run: ClusterRun, *, force: bool = False) -> Path:

@@ -235,7 +235,7 @@ def _known_of_order(run: ClusterRun) -> list[Html]:
 def _audit_command(run: ClusterRun) -> str:
     """Return the command that audits the same method."""
     estimator = run.estimator
-    command = ["tensormvc", "audit", run.file_name]
+    command = ["tensormvc", "audit", run.file_name, *run.reading]
     command += ["--clusters", str(getattr(estimator, "n_clusters_", len(np.unique(run.labels))))]
     if isinstance(basis := getattr(estimator, "basis", None), str):
         command += ["--basis", basis]

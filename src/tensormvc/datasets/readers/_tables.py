@@ -40,10 +40,10 @@ def read_tables(path: str, request: Request) -> Dataset:
     """Return the tables in a folder, or a single one, as views with their labels and sample ids."""
     views, labels = request.views, request.labels
     files = {file.stem: file for file in _files(path)}
-    label_files = [name for name in files if plain(name) in LABEL_NAMES and name not in (views or ())]
-    if labels in files:
-        label_files = [str(labels)]
-    view_names = [name for name in files if name not in label_files] if views is None else list(views)
+    usual = [name for name in files if plain(name) in LABEL_NAMES and name not in (views or ())]
+    label_files = [str(labels)] if labels in files else usual
+    # Other files of labels are no views, either.
+    view_names = [name for name in files if name not in {*usual, labels}] if views is None else list(views)
     listed = ", ".join(file.name for file in files.values())
     for name in view_names:
         refuse_if(name not in files, f"views contains {name!r}, but the files are {listed}")
