@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from tensormvc.backend.threads import one_thread
+from tensormvc.graphs import _fuzzy
 from tensormvc.graphs._distances import DistanceBlocks
 from tensormvc.graphs._fuzzy import _LEAST_BANDWIDTH, Neighbours, find_neighbours
 
@@ -223,8 +224,9 @@ def test_distances_of_any_proportion_have_weights():
 
 
 @pytest.mark.parametrize("n_values", [1, 2])
-def test_of_many_that_tie_with_the_nearest_some_are_linked(n_values):
+def test_of_many_that_tie_with_the_nearest_some_are_linked(n_values, monkeypatch):
     """Otherwise a view of two values would have half of all pairs as links."""
+    monkeypatch.setattr(_fuzzy, "_MOST_LINKS", 256 * 1500)
     values = np.arange(1500) % n_values
     found = find_neighbours([values[:, None].astype(float)], 10)
     assert (np.diff(found.starts) == 256).all()

@@ -24,8 +24,9 @@ _LEAST_BANDWIDTH = 1e-3
 # The smallest distances of so many groups of candidates bound those to the neighbours.
 _GROUPS_PER_NEIGHBOUR = 8
 _HUGE = np.finfo(np.float64).max / 2
-# So many of the samples tied with the nearest are neighbours at most: in a view with few values, half of all may tie.
-_MOST_TIED = 256
+# So many of the samples tied with the nearest are neighbours at most, or more if there are no more links than that: in
+# a view with few values, half of all may tie.
+_MOST_TIED, _MOST_LINKS = 256, 5_000_000
 
 # Samples, their neighbours, and the squared distances between them.
 _Links = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]
@@ -286,13 +287,14 @@ def _links(
     tied, nearer = near <= kth + margin, near < kth - margin
     with_ties = _ties_are_kept(tied.sum(axis=1), nearer.sum(axis=1), n_neighbors)
     kept = np.where(with_ties[:, None], tied, nearer)
-    many = np.flatnonzero(kept.sum(axis=1) > max(_MOST_TIED, 2 * n_neighbors))
+    most = max(_MOST_TIED, _MOST_LINKS // width, 2 * n_neighbors)
+    many = np.flatnonzero(kept.sum(axis=1) > most)
     if len(many):
         # By a hash with the sum of all that tie, which differs from sample to sample, and from view to view.
         sums = np.sum(nearest[many], axis=1, where=kept[many], keepdims=True)
         chance = mix(nearest[many] + mix(sums)).view(np.uint64)
         chance[~kept[many]] = np.iinfo(np.uint64).max
-        kept[many] &= chance <= np.partition(chance, _MOST_TIED - 1, axis=1)[:, _MOST_TIED - 1, None]
+        kept[many] &= chance <= np.partition(chance, most - 1, axis=1)[:, most - 1, None]
     return np.repeat(samples, kept.sum(axis=1)), nearest[kept], near[kept]
 
 
