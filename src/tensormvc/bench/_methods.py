@@ -191,7 +191,7 @@ class Baseline:
 
 
 BASELINES = {
-    "front-door": Baseline("MultiViewClustering", _front_door, revision=2),
+    "front-door": Baseline("MultiViewClustering", _front_door, revision=3),
     "kmeans-l2": Baseline("k-means, unit-length views side by side", _kmeans),
     "kmeans-z": Baseline("k-means, z-scored views side by side", partial(_kmeans, scale=_z_scored)),
     "spectral-sim": Baseline("spectral clustering, SimG alone", partial(_spectral, graph=tm.SimGraph())),
