@@ -2,7 +2,8 @@
 A transform of your own
 =======================
 
-Any object with `fit`, `forward`, `inverse` and `slice_weights_` is a basis. Here the principal axes U: Z̄ = Uᵀ Z.
+Any object with `fit`, `forward`, `inverse` and `slice_weights_` is a basis. This one consists of the principal axes U:
+Z̄ = Uᵀ Z.
 """
 
 import numpy as np

@@ -3,8 +3,9 @@ Two views that are both half right
 ==================================
 
 Three groups of samples. The first view can hardly tell the groups 0 and 1 apart, the second 1 and 2, so
-that three clusters in either view alone split a group at random. Samples that are together in most clusterings of both
-views belong together: the matrix counts how often, and `MultiViewClustering` finds the groups that both views support.
+that k-means with three clusters in either view alone splits a group at random. Samples that are together in most
+clusterings of both views belong together: the matrix counts how often, and `MultiViewClustering` finds the groups that
+both views support.
 """
 
 import matplotlib.pyplot as plt

@@ -50,7 +50,7 @@ print(audit)
 # %%
 # ## scanpy and Leiden
 #
-# The function contains the whole recipe, from the matrix to the labels: neighbours, then Leiden. The noise in HDBSCAN
+# The function contains the whole recipe, from the matrix to the labels: PCA, neighbours, Leiden. The noise in HDBSCAN
 # and the number of clusters in Leiden may also change with the order.
 import anndata
 import scanpy as sc

@@ -3,7 +3,7 @@ A million rows
 ==============
 
 This tutorial clusters a million samples in three views of 32 features on one machine, with `MultiViewClustering`, which
-clusters some thousands of landmarks and assigns all other samples to them, and with `ESTMC` and the anchor transform
+clusters a few thousand landmarks and assigns all other samples to them, and with `ESTMC` and the anchor transform
 (AGFT), whose cost is linear in the number of samples. The outputs are from two processors of a server that was busy
 with other work: take the seconds as upper bounds.
 """

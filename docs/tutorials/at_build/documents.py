@@ -1,10 +1,10 @@
 """
-Documents: titles, bodies and links
-===================================
+Documents: titles, bodies and readers
+=====================================
 
-A document has a title, a body, and links or readers. Titles are short and to the point, bodies are long and digress,
-links tell who reads what. All three are counts. This tutorial generates 400 documents on five topics, so that it needs
-no download; for your own documents, compute the three matrices with `CountVectorizer` in the same way.
+A document has a title, a body, and readers. Titles are short and to the point, bodies are long and digress, and
+documents on a topic share readers. All three are counts. This tutorial generates 400 documents on five topics, so that
+it needs no download; for your own documents, compute the three matrices with `CountVectorizer` in the same way.
 """
 
 # %%
@@ -12,7 +12,7 @@ no download; for your own documents, compute the three matrices with `CountVecto
 # ------------------------
 #
 # Every topic has its own words, and all topics share common words. Bodies draw one word in four from the topic, titles
-# every other one; a third of the documents have no title.
+# one in two; a third of the documents have no title.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer

@@ -3,8 +3,9 @@ Patients with missing assays
 ============================
 
 Three assays were made of 240 patients: expression in blood, a panel of proteins, and a questionnaire with categories.
-Every patient has at least one; half have all three. Dropping the others would halve the study, and filling in means
-would invent measurements. The tables are used as they are. The patients are synthetic, with four subtypes of a disease.
+Every patient has at least one; nearly half have all three. Dropping the others would more than halve the study, and
+filling in means would invent measurements. The tables are used as they are. The patients are synthetic, with four
+subtypes of a disease.
 """
 
 # %%
