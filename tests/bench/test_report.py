@@ -13,7 +13,7 @@ from tensormvc.bench._plan import parse_plan
 from tensormvc.bench._report import deviations_csv, figures_csv, latex, settings_csv
 from tensormvc.bench._store import METRICS, Outcome
 from tensormvc.bench._tables import DEFAULT, ORACLE, PlanResults
-from tensormvc.bench._words import findings
+from tensormvc.bench._words import claims, observations, verdict
 
 from .conftest import FACTS, TINY, fill
 
@@ -106,47 +106,56 @@ def test_differences_and_deviations(made):
     assert row["tried"].endswith("; a remark")
 
 
-def test_words_follow_the_numbers(made, tmp_path):
-    found = [(finding.verdict, finding.text) for finding in findings(made)]
+def by_text(results):
+    """The claims of a plan by what they say and the selection."""
+    return {(one.text, one.selection): one for one in claims(results)}
 
-    def matching(part, selection=""):
-        return [(verdict, text) for verdict, text in found if part in text and selection in text]
 
+def test_claims_follow_the_numbers(made, tmp_path):
+    found = by_text(made)
+    turned = by_text(fill(tmp_path / "turned.sqlite", MADE, lambda job: 1.0 - made_accuracy(job)))
     for transform, points in (("GFT(SimG)", 20), ("GFT(GMC)", 22), ("AGFT", 19)):
-        both = matching(
-            f"{transform} beats FFT on shuffled samples in 4 of 4 pairs of data set and method; "
-            f"the mean difference in ACC is +{points}.0"
-        )
-        assert [verdict for verdict, _ in both] == ["Held", "Held"]
-    assert [verdict for verdict, _ in matching("upper bound in 12 of 12")] == ["Held"]
+        for selection in (ORACLE, DEFAULT):
+            place = f"{transform} beats FFT on shuffled samples.", selection
+            for one, held, sign, word in ((found[place], 4, 1, "Held"), (turned[place], 0, -1, "Did not hold")):
+                assert (one.held, one.cases, verdict([one])) == (held, 4, word)
+                assert one.mean == pytest.approx(sign * points)
+            assert verdict([found[place], turned[place]]) == "Held in part"
+    (bound,) = (one for (text, _), one in found.items() if "upper bound" in text)
+    assert (bound.held, bound.cases) == (12, 12)
     # SimG alone has 61; the methods have 80 and 70 with their defaults, 95 and 85 with the best setting.
-    alone = (
-        "GFT(SimG) beats spectral clustering of the same graph in 4 of 4 pairs of data set and method; "
-        "the mean difference in ACC is "
-    )
-    assert len(matching(alone + "+14.0", "default settings")) == 1
-    assert len(matching(alone + "+29.0", "chosen by the labels")) == 1
-    assert len(matching("The defaults are 15.0 points of ACC below the best setting of the grid")) == 1
-    assert (
-        len(matching("on 2 of 2 data sets; neither uses labels", "MSRCv1: t-SVD-MVC with GFT(GMC) 82.0, k-means")) == 1
-    )
-    turned = fill(tmp_path / "turned.sqlite", MADE, lambda job: 1.0 - made_accuracy(job))
-    other = {finding.text: finding.verdict for finding in findings(turned)}
-    assert [other[text] for text in other if "GFT(SimG) beats FFT on shuffled samples in 0 of 4" in text] == [
-        "Did not hold",
-        "Did not hold",
-    ]
+    alone = "The tensor improves on its graph: GFT(SimG) beats spectral clustering of the same graph (not tuned)."
+    for selection, points in ((DEFAULT, 14), (ORACLE, 29)):
+        one = found[alone, selection]
+        assert (one.held, one.cases, one.mean) == (4, 4, pytest.approx(points))
+    (best,) = (one for (text, _), one in found.items() if "best baseline" in text)
+    assert (best.held, best.cases, best.selection) == (2, 2, DEFAULT)
+    texts = observations(made)
+    assert any("The defaults are 15.0 points of ACC below the best setting of the grid" in text for text in texts)
+    assert any("MSRCv1: t-SVD-MVC with GFT(GMC) 82.0, k-means" in text for text in texts)
+
+
+def test_claims_are_one_row_each(made):
+    page = ET.fromstring(results_page("made.sqlite", [made, made]).removeprefix("<!DOCTYPE html>\n"))
+    table = next(one for one in page.iter("table") if "".join(one.find("caption").itertext()) == "Claims")
+    texts = ["".join(row[0].itertext()) for row in table.findall("tbody/tr")]
+    assert sorted(texts) == sorted({text for text, _ in by_text(made)})
+    (row,) = (row for row in table.findall("tbody/tr") if row[0].text == "GFT(GMC) beats FFT on shuffled samples.")
+    for cell in row[1:]:
+        assert cell.find("strong").text == "Held"
+        assert "".join(cell.itertext()).count("made 4 of 4, +22.0") == 2
+        assert [link.get("href") for link in cell.iter("a")] == ["#plan-made-0"] * 2
 
 
 def test_far_above_and_below_are_named(tmp_path):
     high = fill(tmp_path / "high.sqlite", MADE, lambda job: 1.0)
-    texts = [finding.text for finding in findings(high)]
+    texts = observations(high)
     assert any("more than 5 points above the paper" in text and "MSRCv1, ESTMC, FFT" in text for text in texts)
     low = fill(tmp_path / "low.sqlite", MADE, lambda job: 0.1)
-    first = findings(low)[0]
-    assert first.verdict == "Did not hold"
-    assert "Of 12 cells with a data-adaptive transform, 0 reach" in first.text
-    assert "Below: " in first.text
+    first = claims(low)[0]
+    assert first.text.startswith("Cells with a data-adaptive transform reach the ACC of the paper")
+    assert (verdict([first]), first.held, first.cases) == ("Did not hold", 0, 12)
+    assert observations(low)[0].startswith("20 cells are more than 2 points below the paper: ")
 
 
 def test_own_features_are_marked_and_not_counted(tmp_path):
@@ -165,6 +174,7 @@ trials = 1
     assert made.compared(DEFAULT) == []
     assert one.figure("ACC").std is None
     assert rows(figures_csv(made))[0]["std"] == ""
+    assert claims(made) == []  # the plan is about seconds
     page = results_page("own.sqlite", [made])
     assert "ALOI-100_recomputed (own features)" in page
     assert "not counted as met or missed" in page
@@ -259,9 +269,12 @@ def test_shuffle_rates_have_a_column(tmp_path):
     made = fill(tmp_path / "rates.sqlite", text, accuracy)
     found = rows(figures_csv(made))
     assert {row["shuffle_rate"] for row in found} == {"0", "1"}
-    texts = [finding.text for finding in findings(made)]
-    assert sum("FFT loses 30.0 points" in text for text in texts) == 2
-    assert sum("GFT(SimG) loses 0.0 points" in text for text in texts) == 2
+    found = by_text(made)
+    for selection in (ORACLE, DEFAULT):
+        falls = found["Under FFT, accuracy falls from shuffle rate 0 to 1.", selection]
+        assert (falls.held, falls.cases, falls.mean) == (4, 4, pytest.approx(-30))
+        same = found["Under GFT(SimG), accuracy is the same at shuffle rates 0 and 1, to 0.05 points.", selection]
+        assert (same.held, same.cases, same.mean) == (4, 4, 0)
     assert "Shuffle rate" in results_page("rates.sqlite", [made])
     # Two data sets and two methods, each once: GFTs are the same at both rates.
     transforms = next(one for one in comparisons([made]) if one.what.startswith("transforms"))
@@ -273,10 +286,12 @@ def test_ablations_say_which_value_is_best(tmp_path):
     best = {"GFT(SimG, k_n=5)": 0.9}
     facts = {**FACTS, "BBCSport": FACTS["NGs"]}
     made = fill(tmp_path / "kn.sqlite", plan.text, lambda job: best.get(job.transform, 0.8), "ablation-kn", facts)
-    texts = {finding.text.split(":")[0]: finding for finding in findings(made) if "in the paper" in finding.text}
-    assert texts["MSRCv1"].verdict == "Held"  # the paper's best is k_n = 5
-    assert texts["NGs"].verdict == "Did not hold"  # there it is 15
-    assert "10.0 points" in texts["NGs"].text
+    (one,) = (one for one in claims(made) if "best in the paper" in one.text)
+    # The paper's best is k_n = 5 on MSRCv1, 15 on NGs, 5 on BBCSport.
+    assert (one.held, one.cases, one.mean) == (2, 3, pytest.approx(-10 / 3))
+    texts = {text.split(":")[0]: text for text in observations(made)}
+    assert "GFT(SimG, k_n=5) is best with an ACC of 90.0, in the paper GFT(SimG, k_n=15) is" in texts["NGs"]
+    assert "10.0 points" in texts["NGs"]
 
 
 def test_write(tiny_results, tmp_path):

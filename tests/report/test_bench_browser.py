@@ -103,9 +103,9 @@ def test_it_begins_with_the_main_table_and_a_figure(browser, path):
 def test_a_claim_leads_to_its_cells(browser, path):
     """They are folded, and the link unfolds them."""
     show_page(browser, path)
-    shown = "return document.querySelector('#plan-made-1 table').checkVisibility()"
+    shown = "return document.querySelector('#plan-made-0 table').checkVisibility()"
     assert not browser.execute_script(shown)
-    browser.execute_script("[...document.querySelectorAll('#claims a')].find(a => a.hash === '#plan-made-1').click()")
+    browser.execute_script("[...document.querySelectorAll('#claims a')].find(a => a.hash === '#plan-made-0').click()")
     assert browser.execute_script(shown)
 
 

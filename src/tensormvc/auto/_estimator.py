@@ -512,7 +512,7 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
     def _set_results(self, source: Source, fitted: FittedClustering) -> None:
         """Set what there is of every sample: landmarks have it, the others get it from their nearest landmarks."""
         for name in ("links_", "ranks_"):
-            vars(self).pop(name, None)  # of an earlier fit
+            self.__dict__.pop(name, None)  # of an earlier fit
         self.fitted_, results = source.results(fitted, self._notify)
         for name, values in results.items():
             setattr(self, f"{name}_", values)

@@ -28,7 +28,7 @@ from ._page_tables import (
 )
 from ._plan import Note
 from ._tables import DEFAULT, ORACLE, PlanResults, Selected
-from ._words import NEAR, TEXTS, findings
+from ._words import NEAR, TEXTS, Claim, claims, observations, verdict
 
 
 def results_page(name: str, plans: Sequence[PlanResults], figures: Sequence[Figure] = ()) -> str:
@@ -135,19 +135,37 @@ def _diagram(one: Compared, key: str) -> Html:
 
 
 def _claims(plans: Sequence[PlanResults]) -> list[Html]:
-    rows, notes = [], []
+    """Return a table with a row per claim and a column per selection, and below it what else was seen."""
+    found: dict[str, dict[str, list[tuple[PlanResults, Claim]]]] = {}
     for results in plans:
-        numbers = {data.name: anchor(results, data.name) for data in results.plan.datasets}
-        shown = {one.cell.dataset for one in results.tensors}
-        links = join(
-            element("a", f"{dataset} ", href=f"#{place}") for dataset, place in numbers.items() if dataset in shown
-        )
-        rows += [[one.verdict, one.text, results.plan.label, links] for one in findings(results)]
-        notes += [f"{results.plan.label}: {_note(note)}" for note in (*results.plan.notes, *results.plan.skip)]
-    if not rows:
+        for one in claims(results):
+            found.setdefault(one.text, {ORACLE: [], DEFAULT: []})[one.selection].append((results, one))
+    if not found:
         return [paragraph(TEXTS["no_cells"])]
-    body = explorer("Claims and findings", "Verdict|Finding:p|Benchmark|Cells:p", rows)
-    return [*body, *([folded("Remarks on single cells", bullets(notes))] if notes else [])]
+    rows = [[text, *map(_verdict_cell, by_selection.values())] for text, by_selection in found.items()]
+    columns = ["Claim", "With the best settings (uses labels)", "With default settings (no labels)"]
+    seen, notes = [], []
+    for results in plans:
+        label = results.plan.label
+        seen += [f"{label}: {text}" for text in observations(results)]
+        notes += [f"{label}: {_note(note)}" for note in (*results.plan.notes, *results.plan.skip)]
+    return [
+        paragraph(TEXTS["claims"]["lead"]),
+        html_table("Claims", columns, rows, "ppp"),
+        *([folded("What else was seen", bullets(seen))] if seen else []),
+        *([folded("Remarks on single cells", bullets(notes))] if notes else []),
+    ]
+
+
+def _verdict_cell(found: Sequence[tuple[PlanResults, Claim]]) -> Any:
+    if not found:
+        return NO_FIGURE
+    lines: list[Any] = [element("strong", verdict([one for _, one in found]))]
+    for results, one in found:
+        mean = "" if one.mean is None else f", {one.mean:+.1f}".replace("-", "−")
+        link = element("a", results.plan.label, href=f"#{anchor(results, results.tensors[0].cell.dataset)}")
+        lines += [element("br"), link, f" {one.held} of {one.cases}{mean}"]
+    return join(lines)
 
 
 def _note(note: Note) -> str:

@@ -115,7 +115,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(views_as_given, "shape"):
             validate_data(self, views_as_given, skip_check_array=True)
         else:
-            vars(self).pop("n_features_in_", None)  # of an earlier fit
+            self.__dict__.pop("n_features_in_", None)  # of an earlier fit
         if sample_graph is not None:
             sample_graph = permuted_graph(check_sample_graph(sample_graph, n, views.sample_ids), views.order)
         self._solve(views, random_seed(self.random_state), sample_graph)
