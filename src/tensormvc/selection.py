@@ -78,7 +78,7 @@ def select_model(
         `MultiViewClustering`.
     criterion : str, default="neighbour-information"
         - "neighbour-information": how much the cluster of a sample tells about the cluster of its neighbour, as the
-          weighted mean over the views. It chose best in the comparison of docs/without_labels.md.
+          weighted mean over the views. It had the lowest regret in docs/without_labels.md.
         - "modularity": share of links within clusters, beyond chance, as the mean over the views.
         - "held-out-view": agreement of the labels with the majority vote of the neighbours in each view (mean ARI).
         - "stability": agreement with fits to random 80 % of the samples (mean ARI).

@@ -82,8 +82,8 @@ def assert_order_independent(
     first, again = (numbered_by_first(clusterer.run(np.arange(n))[0]) for _ in range(2))
     if (ari := float(pairwise_ari([first, again])[0, 1])) < min_ari:
         raise AssertionError(
-            f"{name} is not repeatable: two runs on the same rows with the same seed agree by an ARI of {ari:.3f}, so "
-            "that nothing can be said about their order; make it use its random_state alone"
+            f"{name} is not repeatable: two runs on the same rows with the same seed agree with an ARI of {ari:.3f} "
+            "only, so the effect of the order cannot be tested; set its random_state, and remove any other randomness"
         )
     for permutation in range(n_permutations):
         found = numbered_by_first(clusterer.run(rng.permutation(n))[0])

@@ -124,7 +124,7 @@ def test_a_device_allows_more_effort(monkeypatch):
 
 def test_dask_workers_have_no_device():
     da = pytest.importorskip("dask.array", reason="Dask is not installed (extra 'dask')")
-    with pytest.raises(ValueError, match="device='cuda': Dask views need device=None"):
+    with pytest.raises(ValueError, match="device='cuda' cannot be used with Dask views"):
         tm.MultiViewClustering(3, device="cuda").fit([da.zeros((10, 3))])
 
 

@@ -100,7 +100,7 @@ def test_a_sample_without_any_view_is_named():
         view[[8, 30]] = np.nan
     with pytest.raises(ValueError, match=r"sample 8 is NaN in every view \(2 such samples\)"):
         fit(views, 3)
-    with pytest.raises(ValueError, match="only 1 samples have any value"):
+    with pytest.raises(ValueError, match="with a value that is not zero, and there are 1"):
         fit([np.eye(6)[:, :3] * [1, 0, 0], np.eye(6)[:, :4] * [1, 0, 0, 0]], 2)
 
 

@@ -40,7 +40,7 @@ CliRunner = pytest.importorskip("typer.testing").CliRunner
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--param", "n_clusters=4"], "the option -k"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--orders", "3"], "--orders requires --report"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--labels", "y", "--no-labels"], "exclude each other"),
-        (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--column", "runner_up"], "holds something else"),
+        (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--column", "runner_up"], "is another column"),
         (["cluster", "digits.npz", "-o", "l.csv", "--view-weights", "view 0"], "expected NAME=NUMBER"),
         (
             ["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "-m", "gmc", "--view-weights", "a=1"],

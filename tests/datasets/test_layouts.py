@@ -170,7 +170,7 @@ FAILS = {
     "7.3 square view": (mat73(X=cell(A, SQUARE), Y=Y), {}, "samples='rows' or samples='columns'"),
     "no labels, equal shapes": (mat(X=cell(A, A + 1)), {}, "no labels.*samples='rows' or samples='columns'"),
     "no labels, one matrix": (mat(X=A), {}, "no labels.*samples='rows' or samples='columns'"),
-    "no shared length": (mat(X=cell(A, B[:20])), {}, "share no length"),
+    "no shared length": (mat(X=cell(A, B[:20])), {}, "have no dimension in common"),
     "labels of another length": (mat(X=cell(A, B), Y=Y[:-1]), {}, r"'Y' \(29 values\) do not fit.*labels=False"),
     "labels that are no whole numbers": (mat(X=cell(A, B), Y=A[:, 0]), {}, "neither integers nor text.*labels=False"),
     "labels that differ between cells": (mat(X=cell(A, B), Y=cell(Y, Y[::-1])), {}, "'Y'.*labels=NAME"),

@@ -140,5 +140,5 @@ def test_further_columns(tmp_path):
     further = {"confidence": [0.5, 1.0], "runner_up": [1, None]}
     save_labels(tmp_path / "l.csv", [0, 1], further=further)
     assert (tmp_path / "l.csv").read_text() == "sample,cluster,confidence,runner_up\n0,0,0.5,1\n1,1,1.0,\n"
-    with pytest.raises(ValueError, match="'confidence' holds something else"):
+    with pytest.raises(ValueError, match="'confidence' is another column"):
         save_labels(tmp_path / "other.csv", [0, 1], column="confidence", further=further)

@@ -136,12 +136,12 @@ class OrderAudit:
 
     def _effect_of_seeds(self) -> str:
         if np.all(self.seed_aris == 1):
-            return "change nothing"
+            return "make no difference"
         if self.seed_ari_interval[0] > self.order_ari_interval[1]:
-            return "change less"
+            return "make less difference"
         if self.seed_ari_interval[1] < self.order_ari_interval[0]:
-            return "change more"
-        return "change about as much"
+            return "make more difference"
+        return "make about as much difference"
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per fit.

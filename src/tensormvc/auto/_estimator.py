@@ -57,9 +57,9 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
     No single pipeline is best on all data, and without labels there is no way to tell which one is. This estimator
     therefore runs several and combines them:
 
-    1. The views are scaled in several ways: as agrees best with the other views, whitened, and as suits counts. Each
-       time, a view is weighted by how well its nearest neighbours agree with those of the other views.
-    2. The views in each scaling are fused into three k-nearest-neighbour graphs, and the low frequencies of each graph
+    1. The views are scaled in several ways: each as agrees best with the other views, or all whitened, or all as
+       counts. Each time, a view is weighted by how well its nearest neighbours agree with those of the other views.
+    2. The views in each scaling are fused into two k-nearest-neighbour graphs, and the low frequencies of each graph
        are clustered.
     3. Consensus clustering combines all clusterings into one. A clustering gets more weight the better it fits the
        graphs of the views and the better it agrees with the other clusterings.
@@ -98,8 +98,8 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
         are left out, with a warning.
     effort : {"auto", "low", "medium", "high", "full"}, default="auto"
         Largest number of landmarks, the samples that are clustered and that all others are assigned to: 2 000, 5 000,
-        10 000 or 20 000. "low" also uses fewer clusterings. "auto" takes the highest level up to "high" that fits the
-        time budget on this machine; set another level for results that do not depend on its speed.
+        10 000 or 20 000. "auto" takes the highest level up to "high" that fits the time budget on this machine; set
+        another level for results that do not depend on its speed.
     device : str or torch.device, optional
         PyTorch device, such as "cuda", for the neighbour searches, principal components, the spectra of the graphs and
         the placement of samples beyond the landmarks; by default that of the views if they are tensors. Dense views are
@@ -128,7 +128,7 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
     confidence_ : ndarray of shape (n_samples,)
         Largest share of a sample minus its second largest: 1 if all clusterings agree, 0 for a tie.
     outlier_score_ : ndarray of shape (n_samples,)
-        Distance to the last of the nearest landmarks relative to the same distance of these, averaged over the
+        Distance to the farthest of the nearest landmarks, relative to the same distance for these, averaged over the
         views; about 1 inside a cluster, larger for outliers, 0 for samples without any value.
     sample_view_weights_ : ndarray of shape (n_samples, n_views)
         Weight of each view for each sample, 0 where it is missing; rows sum to 1.
@@ -197,7 +197,7 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
         y : ignored
             Present for scikit-learn's convention.
         sample_graph : array or sparse matrix of shape (n_samples, n_samples), optional
-            A graph over the samples that leads to further clusterings.
+            A graph over the samples, which is clustered in addition to the graphs that are built from the views.
 
         Returns
         -------
@@ -209,7 +209,9 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
     def _views_of(self, views: Any) -> Views:
         if any_dask(views):
             if self.device is not None:
-                raise ValueError(f"device={self.device!r}: Dask views need device=None, the Dask workers place them")
+                raise ValueError(
+                    f"device={self.device!r} cannot be used with Dask views, which the workers process: set device=None"
+                )
             return chunked_views(views, self.view_sizes)
         # Rows stay where and as they are: only landmarks are brought into an order.
         return as_views(
@@ -236,7 +238,10 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
         landmark_views = samples.as_views(views, landmarks, keys)
         for name, count in zip(views.names, (~landmark_views.missing).sum(axis=0).tolist(), strict=True):
             if count < 2:
-                raise ValueError(f"{name} has values for {count} of {len(landmarks)} samples: leave this view out")
+                raise ValueError(
+                    f"{name} has values for {count} of {len(landmarks)} samples: leave this view out "
+                    "(at least 2 samples must have it)"
+                )
         looks = gather_looks(landmark_views, self.normalisation, self.view_weights, device)
         estimate = None
         if self.n_clusters == "auto":
@@ -247,8 +252,8 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
             n_links, sample_graph = sample_graph.nnz, permuted_graph(sample_graph, landmarks)
             if len(landmarks) < source.presence.n_samples - source.presence.n_empty:
                 warn_caller(
-                    f"sample_graph: of {n_links:,} links, the {sample_graph.nnz:,} between landmarks count; a higher "
-                    "effort has more landmarks"
+                    f"sample_graph: only the {sample_graph.nnz:,} of its {n_links:,} links that join two landmarks are "
+                    "used; set a higher effort for more landmarks"
                 )
         deadline = start + _MEMBER_SHARE * self.time_budget
         tried, left_out = run_looks(looks, self.n_clusters_, sample_graph, seed, deadline, self._notify)
@@ -285,8 +290,10 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
 
     def _choose_effort(self, source: Source, device: Any) -> Effort:
         n, k = source.presence.n_samples - source.presence.n_empty, self.n_clusters
-        if n < max(2, 1 if isinstance(k, str) else k):
-            raise ValueError(f"only {n} samples have any value that is not zero: nothing to cluster")
+        if n < (needed := max(2, 1 if isinstance(k, str) else k)):
+            raise ValueError(
+                f"n_clusters={k!r} needs at least {needed} samples with a value that is not zero, and there are {n}"
+            )
         n_clusters = _TYPICAL_NUMBER if isinstance(k, str) else k
         on_device = device is not None and device.type != "cpu"
         return choose_effort(self.effort, n, source.views.widths, n_clusters, self.time_budget, on_device)

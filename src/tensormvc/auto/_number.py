@@ -231,6 +231,6 @@ def _statement(chosen: int, numbers: NDArray[np.intp], stability: NDArray[np.flo
     certainty = "clear" if clear else "likely" if agreement > 0.75 else "uncertain"
     runner_up = f"the best other agreement is {rivals[best]:.2f}, for {numbers[best]}, " if rivals[best] > 0 else ""
     return (
-        f"{certainty}: clusterings from different graphs agree by {agreement:.2f} (adjusted Rand index); "
+        f"{certainty}: clusterings from different graphs agree with a mean adjusted Rand index of {agreement:.2f}; "
         f"{runner_up}and the largest eigengap follows eigenvalue {gap}"
     )

@@ -117,7 +117,7 @@ class AutoReport:
     @property
     def certainty(self) -> str:
         """How clear the clusters are, and what to do about it."""
-        found = f"clusterings from different graphs agree by {self.agreement:.2f} (adjusted Rand index)"
+        found = f"clusterings from different graphs agree with a mean adjusted Rand index of {self.agreement:.2f}"
         if self.agreement >= _CLEAR and self.related and not self._is_continuous:
             return f"clear: {found}"
         if self.agreement >= _WEAK:
@@ -126,7 +126,7 @@ class AutoReport:
             elif not self.related:
                 found += ", but no view confirms another"
             return f"moderate: {found}; check samples with a low confidence"
-        return f"weak: {found}; other numbers of clusters may fit better, or there are none"
+        return f"weak: {found}; try another number of clusters; there may also be no clusters in the data"
 
     @property
     def _is_continuous(self) -> bool:
@@ -144,13 +144,13 @@ class AutoReport:
         found = []
         if not self.related:
             found.append(
-                "no view confirms another: their nearest neighbours agree no more than by chance, and views were "
-                "weighted by how reproducible their own neighbourhoods are"
+                "no view confirms another: their nearest neighbours agree no more often than by chance; check that the "
+                "rows of all views are the same samples (views were weighted by how reproducible each is by itself)"
             )
         if self.follows_presence > FOLLOWS_PRESENCE:
             found.append(
                 "the clusters follow which views samples have (adjusted mutual information "
-                f"{self.follows_presence:.2f}): this is right if some clusters lack certain views, else an artefact"
+                f"{self.follows_presence:.2f}): expected if some clusters lack certain views, otherwise an artefact"
             )
         if self.n_empty:
             left_out = f"{self.n_empty} samples have no value in any view"

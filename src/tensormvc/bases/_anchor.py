@@ -96,14 +96,14 @@ class AGFT(DataBasis):
         self
         """
         if sample_graph is not None:
-            raise ValueError("AGFT builds its own graph to anchors: use GFT with a sample_graph of your own")
+            raise ValueError("AGFT builds its own graph and cannot use sample_graph: leave it out, or use basis='gft'")
         working_views = as_views(views, keep_on_disk=True)
         depth = self._depth(working_views.n_samples, n_clusters)
         if isinstance(self.n_neighbors, bool) or not isinstance(self.n_neighbors, int | np.integer):
             raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}")
         if n_clusters is not None and (isinstance(n_clusters, bool) or not n_clusters >= 1):
             raise ValueError(f"n_clusters must be a whole number >= 1, got {n_clusters!r}")
-        working_views.refuse_missing("AGFT", "SumGraph")
+        working_views.refuse_missing("AGFT", 'SumGraph (basis="gft-sum")')
         k = min(self.n_neighbors, 2**depth - 1)
         anchors = view_anchors(working_views, list(range(working_views.n_views)), depth)
         working_views.rows.drop("ties")

@@ -36,7 +36,7 @@ class GFT(DataBasis):
     determined from the data (the components of the graph, or successive projections), not by the eigensolver.
 
     All n components take O(n³) time and O(n²) memory to compute, K components about O(n·K²) time and O(n·K) memory, and
-    a transform O(n · K · d · m) time. Use it for up to some thousand samples; for more, use `AGFT`, which needs no
+    a transform O(n · K · d · m) time. Use it for up to a few thousand samples; for more, use `AGFT`, which needs no
     n × n matrix.
 
     Parameters

@@ -27,6 +27,7 @@ from ._page_tables import (
     times,
 )
 from ._plan import Note
+from ._statistics import Comparison
 from ._tables import DEFAULT, ORACLE, PlanResults, Selected
 from ._words import NEAR, TEXTS, Claim, claims, observations, verdict
 
@@ -201,20 +202,25 @@ def _statistics(compared: Sequence[Compared]) -> list[Html]:
         test = f"critical difference {found.critical_difference:.2f}, p = {found.p_value:.2g}"
         caption = f"{title}: {len(found.scores)} cases, {test}"
         parts = [html_table(caption, ["Candidate", "Average rank"], rows, "lr")]
-        if can_draw() and one.what.startswith("transforms"):
-            parts.append(_diagram(one, str(number)))
-        pairs = [
-            [
-                pair.first,
-                pair.second,
-                pair.wins,
-                pair.losses,
-                f"{pair.difference:+.1f}",
-                f"{pair.p_value:.2g}",
-                f"{pair.corrected:.2g}",
-            ]
-            for pair in found.pairs
-        ]
-        columns = "Better|Worse|Wins:r|Losses:r|Mean difference:r|p:r|p, corrected:r"
-        body.append(folded(title, *parts, *explorer(f"{title}: pairs, Wilcoxon signed-rank tests", columns, pairs)))
+        if one.what.startswith("transforms"):
+            parts += [_diagram(one, str(number))] if can_draw() else []
+            parts += explorer(f"{title}: pairs, Wilcoxon signed-rank tests", *_pairs(found))
+        body.append(folded(title, *parts))
     return body
+
+
+def _pairs(found: Comparison) -> tuple[str, list[list[Any]]]:
+    columns = "Better|Worse|Wins:r|Losses:r|Mean difference:r|p:r|p, corrected:r"
+    rows = [
+        [
+            pair.first,
+            pair.second,
+            pair.wins,
+            pair.losses,
+            f"{pair.difference:+.1f}",
+            f"{pair.p_value:.2g}",
+            f"{pair.corrected:.2g}",
+        ]
+        for pair in found.pairs
+    ]
+    return columns, rows

@@ -39,7 +39,8 @@ def plan_body(results: PlanResults) -> list[Html]:
         tables = [html for rate, selection in pairs for html in _matrix(results, data.name, rate, selection)]
         if tables:
             whole = element("div", *tables, id=anchor(results, data.name))
-            body.append(folded(f"{data.name}: ACC of every method under every transform", whole))
+            what = "Seconds" if plan.is_timed else "ACC"
+            body.append(folded(f"{data.name}: {what} of every method under every transform", whole))
     if several := [*_closeness(results), *_all_figures(results)]:
         body.append(folded("All metrics, and how close they are to the paper", *several))
     return body
@@ -79,24 +80,28 @@ def explorer(caption: str, columns: str, rows: Sequence[Any], start: str = "") -
 
 
 def _matrix(results: PlanResults, dataset: str, rate: float, selection: str) -> list[Html]:
-    """Return the ACC of all methods under all transforms, in the layout of the paper, and of the baselines."""
+    """Return the ACC or seconds of all methods under all transforms, as in the paper, and of the baselines."""
+    shown = _seconds_cell if results.plan.is_timed else _accuracy_cell
     rows, names = [], {transform.name: transform.name for transform in results.plan.transforms}
     for method in results.plan.methods:
         cells = [results.find(dataset, method.name, transform, selection, rate) for transform in names]
         names |= {one.cell.transform: _names(one)[2] for one in cells if one is not None}
-        rows += [[method.name, NO_FIGURE, *map(_matrix_cell, cells)]] if any(cells) else []
+        rows += [[method.name, NO_FIGURE, *map(shown, cells)]] if any(cells) else []
     if not rows:
         return []
     for one in results.selected:
         if (one.cell.dataset, one.cell.rate, one.cell.transform) == (dataset, rate, NO_TRANSFORM):
             marked = one.cell.method + (" (labels)" if one.uses_labels else "")
-            rows.append([marked, _matrix_cell(one), *[NO_FIGURE] * len(names)])
+            rows.append([marked, shown(one), *[NO_FIGURE] * len(names)])
     shuffled = "" if rate == 1 else f", {rate:.0%} shuffled"
-    caption = f"{dataset}{shuffled}: ACC, {SELECTIONS[selection]}; below it the paper's and the difference"
+    what = f"ACC, {SELECTIONS[selection]}; below it the paper's and the difference"
+    if results.plan.is_timed:
+        what = "seconds per fit, transform included; below them the paper's, on its own machine"
+    caption = f"{dataset}{shuffled}: {what}"
     return [table(caption, ["Method", "No transform", *names.values()], rows, "l" * (len(names) + 2))]
 
 
-def _matrix_cell(one: Selected | None) -> Any:
+def _accuracy_cell(one: Selected | None) -> Any:
     if one is None:
         return NO_FIGURE
     ours, paper = one.figure("ACC").text(" "), one.paper("ACC")
@@ -104,6 +109,14 @@ def _matrix_cell(one: Selected | None) -> Any:
         return ours
     theirs = element("span", f"{paper.mean:.2f}", class_="note")
     return join([ours, element("br"), theirs, " ", gap_mark(one.difference("ACC"))])
+
+
+def _seconds_cell(one: Selected | None) -> Any:
+    if one is None:
+        return NO_FIGURE
+    parts = [part.mean for name in ("seconds", "transform seconds") if (part := one.paper(name)) is not None]
+    theirs = [element("br"), element("span", f"{sum(parts):.1f}", class_="note")] if parts else []
+    return join([f"{one.seconds:.1f}", *theirs])
 
 
 def _closeness(results: PlanResults) -> list[Html]:
@@ -126,7 +139,8 @@ def _closeness(results: PlanResults) -> list[Html]:
 def _all_figures(results: PlanResults) -> list[Html]:
     several = len(results.plan.shuffle_rates) > 1
     rows = []
-    for one, metric in product(results.selected, METRICS):
+    # With several shuffle rates, the page has room for one metric; the CSV file has all.
+    for one, metric in product(results.selected, METRICS[:1] if several else METRICS):
         *place, selection = _names(one)
         rate, paper = [f"{one.cell.rate:g}"] * several, one.paper(metric)
         figures = [NO_FIGURE if figure is None else figure.text(" ") for figure in (one.figure(metric), paper)]
@@ -137,8 +151,16 @@ def _all_figures(results: PlanResults) -> list[Html]:
 
 
 def _cell_table(plans: Sequence[PlanResults], caption: str, columns: str, values: Callable[..., list[str]]) -> Html:
-    """Return a table with a row for every complete cell, which ends with the `values` of the results and the cell."""
-    rows = [[results.plan.label, *_names(one), *values(results, one)] for results in plans for one in results.selected]
+    """Return a table with a row for every complete cell, which ends with the `values` of the results and the cell.
+
+    Of several shuffle rates it has the highest; settings.csv has all.
+    """
+    rows = [
+        [results.plan.label, *_names(one), *values(results, one)]
+        for results in plans
+        for one in results.selected
+        if one.cell.rate == max(results.plan.shuffle_rates)
+    ]
     tables = explorer(caption, f"Benchmark|Data set|Method|Transform|Selection|{columns}", rows)
     return tables[0] if tables else paragraph(TEXTS["no_cells"])
 

@@ -358,7 +358,7 @@ def load_plan(plan: str | Path, *, seed: int | None = None, device: str | None =
     parsed = parse_plan(name, text)
     if device is not None and parsed.is_timed:
         if parsed.device is not None:
-            raise PlanError(f"plan {name} is about seconds on {parsed.device}: leave out the device")
+            raise PlanError(f"plan {name} measures times on {parsed.device}: leave out --device")
         parsed = parse_plan(f"{name}-{device.replace(':', '')}", f'device = "{device}"\n{text}')
     return replace(parsed, seed=parsed.seed if seed is None else seed, device=device or parsed.device)
 

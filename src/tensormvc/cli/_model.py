@@ -37,7 +37,7 @@ def predict(
     """
     import numpy as np
 
-    fitted = _load(model, "predict_proba", "places no new samples; only models of --method auto do")
+    fitted = _load(model, "predict_proba", "places no new samples on the command line: cluster with --method auto")
     target = check_labels(source, output, column, FURTHER, as_json, force)
     data = source.load({view.name: view.categories for view in fitted.fitted_.views})
     start = time.perf_counter()
@@ -147,5 +147,5 @@ def _position(model: Any, sample: str, path: Path) -> int:
     """Return where a sample is in the data of the fit."""
     ids = [str(name) for name in (range(len(model.labels_)) if model.sample_ids_ is None else model.sample_ids_)]
     if sample not in ids:
-        raise usage_error(f"--sample {sample}: {path} was fitted to {len(ids):,} samples, such as {ids[0]}")
+        raise usage_error(f"--sample {sample}: {path} has no such sample; it has {len(ids):,}, such as {ids[0]}")
     return ids.index(sample)

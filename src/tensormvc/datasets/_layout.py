@@ -113,7 +113,7 @@ def _loose_views(scope: dict[str, Any], others: dict[str, Any], inside: bool) ->
     if not loose:  # within a struct, a single feature is a view too
         return [value for value in others.values() if is_matrix(value)] if inside else []
     if not inside and not set.intersection(*(set(value.shape) for value in loose)):
-        raise DataError("the matrices share no length: pass views=[names] to choose the views")
+        raise DataError("the matrices have no dimension in common: pass views=[names] to choose the views")
     return loose
 
 
@@ -266,7 +266,7 @@ def _shared_length(shapes: list[Shape], default: Samples | None) -> int:
     if default == "rows" and len({shape[0] for shape in shapes}) == 1:
         return shapes[0][0]
     shared = set.intersection(*(set(shape) for shape in shapes))
-    refuse_if(not shared, f"the views {_list(shapes)} share no length, so they do not describe the same samples")
+    refuse_if(not shared, f"the views {_list(shapes)} have no dimension in common: they are not of the same samples")
     refuse_if(len(shared) > 1, f"there are no labels, and the views {_list(shapes)} share two lengths; {_REMEDY}")
     return shared.pop()
 

@@ -223,14 +223,14 @@ def check_labels_target(
     ending = ".csv" if is_special(path) else os.path.splitext(path)[1].lower()
     if ending in _ANNOTATED:
         if source is None or os.path.splitext(source)[1].lower() != ending:
-            raise ValueError(f"{path}: needs a {ending} file to copy, but the samples do not come from one: use .csv")
+            raise ValueError(f"{path}: a {ending} output is a copy of the input, which is no {ending} file: use .csv")
         return ending, _obs_of(source, [column, *(f"{column}_{name}" for name in further)], overwrite)
     if ending not in _TEXT and ending not in PARQUET:
         raise ValueError(f"{path}: labels can be written to .csv, .tsv, .parquet, .h5mu or .h5ad")
     if column == _IDS:
         raise ValueError(f"the column {_IDS!r} holds the sample ids: choose another name for the labels")
     if column in further:
-        raise ValueError(f"the column {column!r} holds something else: choose another name for the labels")
+        raise ValueError(f"{column!r} is another column of the output: choose another name for the labels")
     if ending in PARQUET:
         _parquet_writer()
     return ending, None

@@ -312,6 +312,6 @@ class GMCGraph(SampleGraph):
     def _build(self, views: Views, n_clusters: int | None) -> sp.csr_array:
         if n_clusters is None:
             raise ValueError("the GMC graph needs the number of clusters: pass fit(views, n_clusters=...)")
-        views.refuse_missing("GMCGraph", "SumGraph")
+        views.refuse_missing("GMCGraph", 'SumGraph (basis="gft-sum")')
         parts = [on_host(views.in_double(v)) for v in range(views.n_views)]
         return gmc(parts, n_clusters, n_neighbors=self.n_neighbors, max_iter=self.max_iter).graph

@@ -120,7 +120,7 @@ class SimGraph(SampleGraph):
     """
 
     def _build(self, views: Views, n_clusters: int | None) -> sp.csr_array:
-        views.refuse_missing("SimGraph", "SumGraph")
+        views.refuse_missing("SimGraph", 'SumGraph (basis="gft-sum")')
         return knn_graph([views.in_double(v) for v in range(views.n_views)], self.n_neighbors)
 
 

@@ -248,7 +248,10 @@ def initial_anchors(views: Views, n_latent: int) -> list[Array]:
     if isinstance(rows, InMemory):
         rows.hold(x=[narrowed(array) for array in views.arrays])
     elif max(views.widths) > n:
-        raise ValueError(f"{n} samples of {max(views.widths)} features are not for a cluster: call .compute()")
+        raise ValueError(
+            f"a view has {max(views.widths)} features but only {n} samples, which Dask views must not have: bring the "
+            "views into memory with .compute()"
+        )
     else:
         rows.alias("x", "views")
     return [principal_anchors(views, v, n_latent, min(n, width)) for v, width in enumerate(views.widths)]

@@ -231,7 +231,7 @@ class TensorClusterer(MultiViewClusterer):
         by_anchors = self.works_on_rows and issubclass(basis, AGFT)
         if self.works_on_rows and any_dask(views):
             if not by_anchors or self.device is not None:
-                raise ValueError('Dask views need basis="agft" and device=None: they are worked on by the Dask workers')
+                raise ValueError('Dask views are processed by the Dask workers: set basis="agft" and device=None')
             return distributed_views(views, self.view_sizes)
         along_views = issubclass(basis, ViewFFT)
         return as_views(

@@ -24,9 +24,10 @@ class ESTMC(AnchorRepresentationClusterer):
 
     With "agft" time is O(n l Σ_v d_v) per round and memory O(n (Σ_v d_v + l m)). Use it for large data.
 
-    With "agft", views on disk (`numpy.memmap`, and files opened by `tensormvc.datasets.load_views`) stay on disk, in
-    temporary files as large as the views in the folder named by ``TMPDIR``, and Dask arrays and dataframes are
-    processed by the workers of their cluster (docs/distributed.md). The labels are the same, as a Dask array for Dask.
+    With "agft", views on disk (`numpy.memmap`, and files opened by `tensormvc.datasets.load_views`) are not read into
+    memory; the fit needs temporary files as large as the views, in the folder named by ``TMPDIR``. Dask arrays and
+    dataframes are processed by the workers of their cluster (docs/distributed.md). The labels are the same, as a Dask
+    array for Dask.
 
     With "agft", `predict` assigns new samples to clusters through the anchors.
 

@@ -75,7 +75,7 @@ class GMC(MultiViewClusterer):
 
     def _solve(self, views: Views, seed: int, sample_graph: Any) -> None:
         if sample_graph is not None:
-            raise ValueError("GMC learns its own graph: it has no use for a sample_graph")
+            raise ValueError("GMC learns its own graph and cannot use sample_graph: leave it out")
         views.refuse_missing("GMC", "MultiViewClustering")
         n = views.n_samples
         result = gmc(

@@ -299,9 +299,10 @@ class TLRLF4MVC(TensorClusterer):
     span of a few thousand columns; memory is then O(n (Σ_v d_v + 64)). Use it for curved clusters, for which kernels
     help.
 
-    With "agft", views on disk (`numpy.memmap`, and files opened by `tensormvc.datasets.load_views`) stay on disk, in
-    temporary files as large as the views in the folder named by ``TMPDIR``, and Dask arrays and dataframes are
-    processed by the workers of their cluster (docs/distributed.md). The labels are the same, as a Dask array for Dask.
+    With "agft", views on disk (`numpy.memmap`, and files opened by `tensormvc.datasets.load_views`) are not read into
+    memory; the fit needs temporary files as large as the views, in the folder named by ``TMPDIR``. Dask arrays and
+    dataframes are processed by the workers of their cluster (docs/distributed.md). The labels are the same, as a Dask
+    array for Dask.
 
     With "agft", `predict` assigns new samples to clusters through the anchors.
 

@@ -20,7 +20,7 @@ class TLSpNM(SelfRepresentationClusterer):
     where 𝒵̄_k are the slices of the tensor 𝒵 of all Z_v (n × n) under the basis, and clusters the affinity
     ``Σ_v |Z_v| + |Z_v|ᵀ`` spectrally. Unlike in t-SVD-MVC, a sample can be an outlier in one view only.
 
-    Time O(n² Σ_v min(d_v, n)) per round, memory about 7 m n² numbers. Use it for up to some thousand samples; for
+    Time O(n² Σ_v min(d_v, n)) per round, memory about 7 m n² numbers. Use it for up to a few thousand samples; for
     larger data, use `ESTMC` with "agft".
 
     Parameters

@@ -20,7 +20,7 @@ class TSVDMVC(SelfRepresentationClusterer):
     where 𝒵̄_k are the slices of the tensor 𝒵 of all Z_v (n × n) under the basis, and clusters the affinity
     ``Σ_v |Z_v| + |Z_v|ᵀ`` spectrally.
 
-    Time O(n² Σ_v min(d_v, n)) per round, memory about 7 m n² numbers. Use it for up to some thousand samples, where
+    Time O(n² Σ_v min(d_v, n)) per round, memory about 7 m n² numbers. Use it for up to a few thousand samples, where
     it is the most accurate of the tensor methods; for larger data, use `ESTMC` with "agft".
 
     Parameters

@@ -58,6 +58,9 @@ def _inline(document: str, key: str, alternative: str) -> Html:
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r'\bid="', f'id="{key}-', body)
     body = body.replace("xlink:href", "href").replace('href="#', f'href="#{key}-').replace("url(#", f"url(#{key}-")
+    # The page has its own fonts, and nothing depends on spaces between elements.
+    body = re.sub(r"font-family: [^;\"]*; ?", "", body)
+    body = re.sub(r">\s+<", "><", body)
     # Two decimals of a point are enough.
     body = re.sub(r'\b(?:x|y|d)="[^"]*"', lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), body)
     for printed, shown in _COLOURS.items():

@@ -72,7 +72,7 @@ def collect(
     else:
         raise TypeError(f"views are a {type(views).__name__}: expected a list or dict of 2-D arrays, or one 2-D array")
     if view_sizes is not None and not _is_matrix(views):
-        raise ValueError("view_sizes goes with a single 2-D array; these are separate views already")
+        raise ValueError("view_sizes splits one 2-D array, but these are separate views already: leave it out")
     if not parts:
         raise ValueError("no views: expected at least one array of shape (n_samples, n_features)")
     for v, (part, name) in enumerate(zip(parts, names, strict=True)):
@@ -120,8 +120,8 @@ def _split_columns(matrix: Any, view_sizes: Sequence[int] | None) -> list[Any]:
         raise ValueError(f"view_sizes={list(view_sizes)}: every view needs at least one feature")
     if len(matrix.shape) != 2 or sum(view_sizes) != matrix.shape[1]:
         raise ValueError(
-            f"view_sizes={list(view_sizes)} add up to {sum(view_sizes)} features, "
-            f"the array of shape {tuple(matrix.shape)} has another number"
+            f"view_sizes={list(view_sizes)} add up to {sum(view_sizes)} features, but the array has the shape "
+            f"{tuple(matrix.shape)}: they must add up to its number of columns"
         )
     stops = np.cumsum(view_sizes)
     starts = [0, *stops[:-1]]
@@ -144,8 +144,8 @@ def _align(parts: list[Any], names: list[str], order: NDArray[Any] | None, join:
         if len(tables) < len(parts):
             without = next(name for name, part in zip(names, parts, strict=True) if not isinstance(part, Table))
             raise ValueError(
-                f"the tables list their samples in different orders, and {without} has no index by which it could "
-                "follow: pass it as a DataFrame with the same index"
+                f"the tables list their samples in different orders, and {without} has no index to match them "
+                "by: pass it as a DataFrame with the sample ids as its index"
             )
         ids, rows = _joined(tables, names, join)
     if order is not None and not np.array_equal(order, ids) and set(order.tolist()) == set(ids.tolist()):
@@ -164,8 +164,8 @@ def _joined(tables: list[Table], names: list[str], join: bool) -> tuple[NDArray[
     if numbered and len({len(table.index) for table in tables}) > 1:
         lengths = ", ".join(f"{name}: {len(table.index)}" for name, table in zip(names, tables, strict=True))
         warn_caller(
-            f"the tables have different numbers of rows ({lengths}), and their index only numbers them: rows of equal "
-            "number are taken for one sample; set an index of sample ids if they are not",
+            f"the tables have different numbers of rows ({lengths}), and their index only numbers them: rows with "
+            "the same number are treated as the same sample; if they are not, set the sample ids as the index",
         )
     remedy = "the index is probably the wrong column: set the sample ids as the index of each table"
     return join_ids(names, [table.index for table in tables], "auto", remedy)
