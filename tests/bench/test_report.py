@@ -7,6 +7,7 @@ import pytest
 import tensormvc as tm
 from tensormvc.bench._cells import all_jobs, cells
 from tensormvc.bench._comparisons import comparisons
+from tensormvc.bench._figures import paper_figures, share_legend
 from tensormvc.bench._page import results_page
 from tensormvc.bench._paper import printed
 from tensormvc.bench._plan import parse_plan
@@ -279,6 +280,27 @@ def test_shuffle_rates_have_a_column(tmp_path):
     # Two data sets and two methods, each once: GFTs are the same at both rates.
     transforms = next(one for one in comparisons([made]) if one.what.startswith("transforms"))
     assert len(transforms.comparison.scores) == 4
+
+
+def test_figure_of_the_shuffle_rate(tmp_path):
+    mpl = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed (extra 'plot')")
+    text = MADE.replace("trials = 3", "trials = 3\nshuffle_rates = [0.0, 1.0]").replace("kmeans-l2", "front-door")
+    made = fill(tmp_path / "rates.sqlite", text, made_accuracy)
+    (figure,) = paper_figures([made], None)
+    assert [panel.title for panel in figure.panels] == [f"{method}, {name}" for method in ACC for name in made.facts]
+    canvas = mpl.Figure()
+    axes = canvas.subplots(1, len(figure.panels))
+    for panel, ax in zip(figure.panels, axes, strict=True):
+        panel.draw(ax)
+        drawn = {line.get_label(): np.unique(line.get_ydata().round(9)) for line in ax.lines}
+        best = 100 * (ACC[panel.title.split(",")[0]] + 0.05)
+        shifts = {"FFT": -20, "GFT(SimG)": 0, "GFT(GMC)": 2, "GFT(Ideal)": 3, "AGFT": -1}
+        expected = {name: best + shift for name, shift in shifts.items()} | {"MultiViewClustering": 61}
+        assert drawn == {name: pytest.approx([value]) for name, value in expected.items()}
+    share_legend(canvas, axes)
+    (legend,) = canvas.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(expected)
+    assert not any(ax.get_legend() for ax in axes)
 
 
 def test_ablations_say_which_value_is_best(tmp_path):

@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 import tensormvc as tm
 
 from .._files import writing
+from ._cells import NO_TRANSFORM
 from ._data import Data, load
+from ._methods import BASELINES
 from ._plan import PlannedData
 from ._statistics import Comparison
 from ._tables import DEFAULT, ORACLE, PlanResults, Selected
 
 # Rates at which the paper shows spectra.
 _RATES = (0.0, 0.5, 1.0)
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000")
 _TEXT = 8
 FORMATS = (".pdf", ".png")
 _PANEL_INCHES = (3.4, 2.7)
@@ -67,10 +69,20 @@ def save_figure(panels: Sequence[Panel], stem: Path, *, force: bool) -> None:
             ax.set_title(panel.title, fontsize=_TEXT + 1)
         for ax in axes[len(panels) :]:
             ax.remove()
+        share_legend(canvas, list(axes[: len(panels)]))
         for extension in FORMATS:
             with writing(stem.with_name(stem.name + extension), overwrite=force) as place:
                 # A date would make files of the same results differ.
                 canvas.savefig(place, dpi=150, metadata={"CreationDate": None} if extension == ".pdf" else None)
+
+
+def share_legend(canvas: Any, axes: Sequence[Any]) -> None:
+    """Replace the legends of all panels by one above them, if they are the same."""
+    entries = [ax.get_legend_handles_labels() for ax in axes]
+    if len(axes) > 1 and all(ax.get_legend() for ax in axes) and all(names == entries[0][1] for _, names in entries):
+        for ax in axes:
+            ax.get_legend().remove()
+        canvas.legend(*entries[0], loc="outside upper center", ncols=2 * _N_COLUMNS, fontsize=_TEXT + 1, frameon=False)
 
 
 def paper_figures(plans: Sequence[PlanResults], folder: str | Path | None) -> list[Figure]:
@@ -98,16 +110,21 @@ def _curve(results: PlanResults, dataset: str, method: str, transform: str) -> l
 
 
 def _accuracy_figure(sets: Sequence[tuple[PlanResults, str]]) -> Figure:
-    """Return the accuracy over the shuffle rate: a panel per method and data set, a line per transform."""
+    """Return the accuracy over the shuffle rate: a panel per method and data set, a line per transform.
+
+    `MultiViewClustering`, which has no transform, is in all panels of a data set.
+    """
+    front_door = BASELINES["front-door"].title
     panels, losses = [], {"FFT": [0.0], "adaptive": [0.0]}
     for method in dict.fromkeys(method.name for results, _ in sets for method in results.plan.methods):
         for results, dataset in sets:
             names = [transform.name for transform in results.plan.transforms]
-            curves = {name: _curve(results, dataset, method, name) for name in names}
-            shown = {name: curve for name, curve in curves.items() if curve}
-            if shown:
+            curves = {name: curve for name in names if (curve := _curve(results, dataset, method, name))}
+            if curves:
+                alone = _curve(results, dataset, front_door, NO_TRANSFORM)
+                shown = curves | ({front_door: alone} if alone else {})
                 panels.append(Panel(f"{method}, {dataset}", partial(_draw_accuracy, shown)))
-            for name, curve in shown.items():
+            for name, curve in curves.items():
                 if name != "GFT(Ideal)":
                     kind = "FFT" if name == "FFT" else "adaptive"
                     losses[kind].append(curve[0].accuracy - curve[-1].accuracy)
