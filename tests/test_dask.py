@@ -256,7 +256,7 @@ def test_what_is_wrong_is_named(client):
     with pytest.raises(ValueError, match=r"sample 777 is missing in view 1, .*impute_views"):
         estimator().fit(in_chunks(views, 300, 400))
     wide = in_chunks([np.ones((5, 20)), np.ones((5, 2))], 3, 3)
-    with pytest.raises(ValueError, match=r"bring the views into memory: call \.compute"):
+    with pytest.raises(ValueError, match=r"bring the views into memory with \.compute"):
         tm.ESTMC(2, tm.AGFT(2, 1)).fit(wide)
 
 

@@ -141,6 +141,17 @@ def test_incomplete_tables_are_scored(criterion):
     assert scores[1] == pytest.approx(scores[0], abs=0.1)
 
 
+@pytest.mark.parametrize("criterion", ["neighbour-information", "modularity", "held-out-view"])
+def test_empty_rows_are_missing(criterion):
+    """Thirty equal samples in a view would be each other's nearest neighbours."""
+    views, y = tm.datasets.make_multiview(120, n_clusters=3, random_state=0)
+    scores = []
+    for nothing in (0, np.nan):
+        views[1][::4] = nothing
+        scores.append(tm.select_model([y], views, criterion=criterion).scores[0])
+    assert scores[0] == scores[1]
+
+
 def test_the_order_of_the_samples_changes_no_score():
     views, y = tm.datasets.load_digits_views(200)
     labels = [y, tm.ESTMC(10, random_state=0).fit_predict(views)]
@@ -181,3 +192,10 @@ def test_the_order_of_the_samples_changes_no_number():
 def test_too_few_samples_for_a_number_are_refused():
     with pytest.raises(ValueError, match="too few to estimate the number of clusters"):
         tm.estimate_n_clusters([np.random.default_rng(0).normal(size=(8, 3))])
+
+
+def test_a_view_that_is_too_rare_for_an_estimate_is_named():
+    views, _ = tm.datasets.make_multiview(120, n_clusters=3, random_state=0)
+    views[1][1:] = 0
+    with pytest.raises(ValueError, match="view 1 has values for 1 of the 120 samples that are compared"):
+        tm.estimate_n_clusters(views)

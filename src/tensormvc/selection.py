@@ -1,7 +1,7 @@
 """Model selection without labels: score clusterings, choose between them, estimate the number of clusters."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,9 @@ from sklearn.base import clone
 from sklearn.metrics import silhouette_score
 
 from .auto._evidence import Measure, modularity, neighbour_information
-from .auto._impute import complete_gaps
 from .auto._looks import gather_evidence
 from .auto._number import estimate_n_clusters
-from .auto._scaling import lean
+from .auto._samples import Samples
 from .backend.checks import random_seed
 from .backend.linalg import one_hot
 from .metrics import ari
@@ -108,9 +107,9 @@ def select_model(
     unscaled = as_views(views, view_sizes=view_sizes, unit=False, lenient=True).on_host()
     labelings = [_labels_of(name, candidate, unscaled) for name, candidate in named.items()]
     if criterion in _ON_GRAPHS:
-        complete = complete_gaps([lean(array) for array in unscaled.arrays], unscaled.missing)
-        evidence = gather_evidence(replace(unscaled, arrays=tuple(complete)))
-        scores = [evidence.score(labels, *_ON_GRAPHS[criterion]) for labels in labelings]
+        samples = Samples.of(unscaled.arrays, unscaled.missing)
+        evidence = gather_evidence(samples.completed(unscaled, samples.described))
+        scores = [evidence.score(labels[samples.described], *_ON_GRAPHS[criterion]) for labels in labelings]
     else:
         score, seed = _ON_ESTIMATORS[criterion], random_seed(random_state)
         cases = zip(named, named.values(), labelings, strict=True)

@@ -51,6 +51,14 @@ def test_samples_of_the_fit_get_what_they_got(gappy):
     np.testing.assert_array_equal(model.predict([view[rows] for view in views]), model.labels_[rows])
 
 
+def test_new_samples_may_be_lists_of_numbers():
+    views, _ = blobs(40, widths=(3,))
+    model = quiet_fit(views, 3)
+    rows = views[0][:2]
+    for form in (rows.tolist(), [rows.tolist()], [rows], rows):
+        np.testing.assert_array_equal(model.predict(form), model.labels_[:2])
+
+
 def test_samples_beyond_the_landmarks_get_what_they_got(few_landmarks):
     model, views, y = few_landmarks
     assert len(model.landmarks_) == 60

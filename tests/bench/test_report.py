@@ -282,6 +282,31 @@ def test_shuffle_rates_have_a_column(tmp_path):
     assert len(transforms.comparison.scores) == 4
 
 
+def test_transforms_are_known_by_their_basis(tmp_path):
+    """Whatever it is called, a transform that does not depend on the order is not expected to."""
+    transforms = '["FFT", "GFT(SumG)", { name = "few anchors", basis = "agft", n_anchors = [16] }]'
+    text = f"""
+title = "t"
+datasets = ["MSRCv1"]
+transforms = {transforms}
+trials = 1
+shuffle_rates = [0.0, 1.0]
+
+[methods.ESTMC]
+"""
+    found = {text for text, _ in by_text(fill(tmp_path / "names.sqlite", text, lambda job: 0.5))}
+    assert {text.split(",")[0] for text in found} == {"Under FFT", "Under GFT(SumG)", "Under few anchors"}
+    same = {text.split(",")[0] for text in found if "is the same" in text}
+    assert same == {"Under GFT(SumG)", "Under few anchors"}
+
+
+def test_a_finished_plan_about_seconds_has_remarks_but_no_claims(tmp_path):
+    text = MADE.replace('paper = "clustering"', 'paper = "runtime"')
+    page = results_page("timed.sqlite", [fill(tmp_path / "timed.sqlite", text, made_accuracy)])
+    assert "No claim of the paper can be judged" in page
+    assert "NGs, ESTMC: a remark" in page
+
+
 def test_figure_of_the_shuffle_rate(tmp_path):
     mpl = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed (extra 'plot')")
     text = MADE.replace("trials = 3", "trials = 3\nshuffle_rates = [0.0, 1.0]").replace("kmeans-l2", "front-door")

@@ -27,7 +27,7 @@ CliRunner = pytest.importorskip("typer.testing").CliRunner
         (["cluster", "digits.npz", "-k", "3"], "-o labels.csv"),
         (["cluster", "digits.npz", "-k", "0", "-o", "l.csv"], "Invalid value for '-k'"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.docx"], "labels can be written to .csv"),
-        (["cluster", "digits.npz", "-k", "3", "-o", "l.h5mu"], "the samples do not come from one"),
+        (["cluster", "digits.npz", "-k", "3", "-o", "l.h5mu"], "is a copy of the input"),
         (["cluster", "digits.npz", "-k", "3", "-o", "-", "--json"], "would both write to standard output"),
         (["cluster", "digits.npz", "-k", "3", "-o", "l.csv", "--method", "gmc", "--basis", "fft"], "uses no basis"),
         (

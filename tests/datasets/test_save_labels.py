@@ -26,7 +26,7 @@ def test_text_survives(tmp_path):
         (("l.csv", [0.5, 1]), "vector of integers"),
         (("l.csv", [[0, 1]]), "vector"),
         (("l.csv", [0, 1], ["a"]), "2 labels for 1 sample ids"),
-        (("l.h5mu", [0, 1]), "do not come from one"),
+        (("l.h5mu", [0, 1]), "is a copy of the input"),
     ],
 )
 def test_wrong_arguments(arguments, message, tmp_path):

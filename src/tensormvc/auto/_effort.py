@@ -68,10 +68,8 @@ def choose_effort(
     enough = [level for level, effort in EFFORTS.items() if n_clusters <= effort.most_landmarks]
     if not enough or name not in ("auto", *enough):
         listed = ", ".join(f"{level} has {effort.most_landmarks}" for level, effort in EFFORTS.items())
-        raise ValueError(
-            f"n_clusters={n_clusters} is more than the landmarks of effort={name!r} ({listed}): raise effort, or lower "
-            "n_clusters"
-        )
+        remedy = "raise effort, or lower n_clusters" if enough else "lower n_clusters"
+        raise ValueError(f"n_clusters={n_clusters} is more than the landmarks of effort={name!r} ({listed}): {remedy}")
     if name != "auto":
         return EFFORTS[name]
     affordable = time_budget / _unit_of_work()

@@ -236,12 +236,6 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
         effort = self._choose_effort(source, device)
         landmarks, keys, samples = source.landmarks(effort.most_landmarks)
         landmark_views = samples.as_views(views, landmarks, keys)
-        for name, count in zip(views.names, (~landmark_views.missing).sum(axis=0).tolist(), strict=True):
-            if count < 2:
-                raise ValueError(
-                    f"{name} has values for {count} of {len(landmarks)} samples: leave this view out "
-                    "(at least 2 samples must have it)"
-                )
         looks = gather_looks(landmark_views, self.normalisation, self.view_weights, device)
         estimate = None
         if self.n_clusters == "auto":
@@ -251,9 +245,10 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
         if sample_graph is not None:
             n_links, sample_graph = sample_graph.nnz, permuted_graph(sample_graph, landmarks)
             if len(landmarks) < source.presence.n_samples - source.presence.n_empty:
+                remedy = "" if effort.name == "full" else "; set a higher effort for more landmarks"
                 warn_caller(
                     f"sample_graph: only the {sample_graph.nnz:,} of its {n_links:,} links that join two landmarks are "
-                    "used; set a higher effort for more landmarks"
+                    f"used{remedy}"
                 )
         deadline = start + _MEMBER_SHARE * self.time_budget
         tried, left_out = run_looks(looks, self.n_clusters_, sample_graph, seed, deadline, self._notify)

@@ -177,6 +177,8 @@ class Evidence:
         graphs = self.directed
         total = sp.csr_array(sum(graphs[1:], graphs[0]))
         for v, graph in enumerate(graphs):
+            if self.views.missing[:, v].all():
+                continue
             confirmed = graph.multiply(total) > 1
             degrees = np.maximum(np.diff(graph.indptr), 1)
             share = np.asarray(confirmed.sum(axis=1)).ravel() / degrees

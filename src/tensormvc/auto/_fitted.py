@@ -222,7 +222,7 @@ class FittedClustering:
     def by_name(self, views: Any) -> Any:
         """Return views by name where their positions tell which of the fitted views they are."""
         given = self.names_as_given
-        listed = isinstance(views, list | tuple)
+        listed = isinstance(views, list | tuple) and not _is_row(next(iter(views), None))
         lacking = listed and any(part is None for part in views)
         if listed and len(views) != len(given):
             raise ValueError(
@@ -251,6 +251,11 @@ class FittedClustering:
         if unknown := [name for name in names if name not in known]:
             raise ValueError(f"the model has no view {unknown[0]!r}; its views are {', '.join(self.names_as_given)}")
         return {known.index(name): position for position, name in enumerate(names)}
+
+
+def _is_row(part: Any) -> bool:
+    """Whether this is a row of one array, such as the first of [[1, 2], [3, 4]], and no view."""
+    return isinstance(part, list | tuple) and np.ndim(part) == 1
 
 
 def fitted_columns(part: Any, view: FittedView) -> Any:

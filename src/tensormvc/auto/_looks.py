@@ -111,7 +111,12 @@ class Options:
         self.arrays = [lean(array) for array in views.arrays]
         self.requested = _requested(normalisation, views)
         self.rows = [np.flatnonzero(~missing) for missing in views.missing.T]
-        for array, name, view in zip(self.arrays, self.requested, views.names, strict=True):
+        for array, name, view, rows in zip(self.arrays, self.requested, views.names, self.rows, strict=True):
+            if len(rows) < 2:
+                raise ValueError(
+                    f"{view} has values for {len(rows)} of the {views.n_samples:,} samples that are compared: leave this "
+                    "view out (at least 2 of them must have it)"
+                )
             if name != "auto":
                 refuse_negative(array, name, view)
         self.suitable = [

@@ -18,7 +18,7 @@ from ..plotting import plot_cluster_number
 from ..views import as_views
 from ._consensus import merged
 from ._evidence import Evidence, modularity
-from ._landmarks import spread
+from ._landmarks import shuffled
 from ._looks import gather_looks
 from ._members import AGREEMENT_TEMPERATURE, pairwise_agreement
 from ._samples import Samples
@@ -124,7 +124,7 @@ def estimate_n_clusters(
     """
     unscaled = as_views(views, view_sizes=view_sizes, unit=False, lenient=True).on_host()
     samples = Samples.of(unscaled.arrays, unscaled.missing)
-    described = samples.described[spread(unscaled.row_keys[samples.described])][:_COMPARED_SAMPLES]
+    described = samples.described[shuffled(unscaled.row_keys[samples.described])][:_COMPARED_SAMPLES]
     return cluster_number(gather_looks(samples.completed(unscaled, described), normalisation))
 
 

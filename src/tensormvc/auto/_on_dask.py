@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..views import ChunkedViews, Chunks, Views, chunks_of
 from ..views._check import Look, floating, look_at, refuse_wrong
 from ..views._order import keys_of
 from ._fitted import FittedClustering, same_features
-from ._landmarks import KeyCounts, spread
+from ._landmarks import KeyCounts, LandmarkCounts
 from ._placement import Placement
 from ._samples import Presence, SampleRows, Samples, zeros_are_values
 from ._scaling import refuse_sizes
@@ -80,15 +80,15 @@ class DaskSource:
 
     def landmarks(self, most: int) -> tuple[NDArray[np.intp], NDArray[np.uint64], Samples]:
         """Return a random sample of those with any value, all of them if there are no more."""
-        counted = KeyCounts.joined(self._gather(self._map("keys", partial(_keys, most=most), self.described)), most)
-        if self.presence.n_samples - self.presence.n_empty > most:
-            counted = counted.thinned(most)
-        found = self._gather(self._map("rows", partial(_rows, counted=counted), self.described))
+        joined = KeyCounts.joined(self._gather(self._map("keys", partial(_keys, most=most), self.described)), most)
+        counts = sum(self._gather(self._map("recount", partial(_recount, counted=joined), self.described)))
+        wanted = replace(joined, counts=counts).candidates(most).sampled(most)
+        found = self._gather(self._map("rows", partial(_rows, wanted=wanted), self.described))
         keys = np.concatenate([keys for keys, _ in found])
         rows = np.concatenate([rows + first for (_, rows), first in zip(found, self.chunks.firsts, strict=True)])
         # Every piece has sent as many as are wanted of all.
-        chosen = counted.first_rows(keys)
-        chosen = chosen[spread(keys[chosen])]
+        chosen = wanted.first_rows(keys)
+        chosen = chosen[wanted.shuffled(keys[chosen])]
         rows, keys = rows[chosen], keys[chosen]
         piece = np.searchsorted(self.chunks.firsts, rows, side="right") - 1
         own = [rows[piece == i] - first for i, first in enumerate(self.chunks.firsts)]
@@ -207,11 +207,16 @@ def _keys(described: Any, most: int) -> KeyCounts:
     return KeyCounts.of(keys[~absent.all(axis=1)], most)
 
 
-def _rows(described: Any, counted: KeyCounts) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+def _recount(described: Any, counted: KeyCounts) -> NDArray[np.intp]:
+    keys, absent, _ = described
+    return counted.recounted(keys[~absent.all(axis=1)])
+
+
+def _rows(described: Any, wanted: LandmarkCounts) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
     """Return the samples of a piece that may become landmarks, with their keys."""
     keys, absent, _ = described
     rows = np.flatnonzero(~absent.all(axis=1))
-    rows = rows[counted.first_rows(keys[rows])]
+    rows = rows[wanted.first_rows(keys[rows])]
     return keys[rows], rows
 
 

@@ -23,6 +23,8 @@ _WIDE = 3
 _MOST_ROWS = 4096
 _ROWS_ON_DEVICE = 16384
 _BLOCK = 1 << 18
+# Some scalings make sparse samples dense.
+_DENSE_BLOCK = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ class SampleRows:
             array.nnz // max(1, len(self)) if is_sparse(array) else width
             for array, width in zip(self.arrays, self.widths, strict=True)
         ]
-        step = _ROWS_ON_DEVICE if on_device else max(1, min(_MOST_ROWS, _BLOCK // max(1, sum(entries))))
+        rows = min(_MOST_ROWS, _BLOCK // max(1, sum(entries)), _DENSE_BLOCK // sum(self.widths))
+        step = _ROWS_ON_DEVICE if on_device else max(1, rows)
         return [slice(start, min(start + step, len(self))) for start in range(0, len(self), step)]
 
 

@@ -15,7 +15,7 @@ from ..backend.scratch import scratch_array
 from ..backend.threads import parallel_map, thread_count
 from ..views import Views
 from ._fitted import FittedClustering
-from ._landmarks import KeyCounts, spread
+from ._landmarks import KeyCounts
 from ._placement import KEPT_LINKS
 from ._samples import Presence, SampleRows, Samples, zeros_are_values
 
@@ -79,9 +79,9 @@ class LocalSource:
         """Return a random sample of those with any value, all of them if there are no more."""
         rows = np.flatnonzero(self.described)
         keys = self.views.row_keys[rows]
-        if len(rows) > most:
-            rows = rows[KeyCounts.of(keys, most).thinned(most).first_rows(keys)]
-        rows = rows[spread(self.views.row_keys[rows])]
+        chosen = KeyCounts.of(keys, most).sampled(most)
+        rows = rows[chosen.first_rows(keys)]
+        rows = rows[chosen.shuffled(self.views.row_keys[rows])]
         return rows, self.views.row_keys[rows], self.samples[rows].on_host()
 
     def results(self, fitted: FittedClustering, notify: Notify) -> tuple[FittedClustering, dict[str, Any]]:

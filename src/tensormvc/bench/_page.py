@@ -141,8 +141,6 @@ def _claims(plans: Sequence[PlanResults]) -> list[Html]:
     for results in plans:
         for one in claims(results):
             found.setdefault(one.text, {ORACLE: [], DEFAULT: []})[one.selection].append((results, one))
-    if not found:
-        return [paragraph(TEXTS["no_cells"])]
     rows = [[text, *map(_verdict_cell, by_selection.values())] for text, by_selection in found.items()]
     columns = ["Claim", "With the best settings (uses labels)", "With default settings (no labels)"]
     seen, notes = [], []
@@ -150,9 +148,9 @@ def _claims(plans: Sequence[PlanResults]) -> list[Html]:
         label = results.plan.label
         seen += [f"{label}: {text}" for text in observations(results)]
         notes += [f"{label}: {_note(note)}" for note in (*results.plan.notes, *results.plan.skip)]
+    table = [paragraph(TEXTS["claims"]["lead"]), html_table("Claims", columns, rows, "ppp")]
     return [
-        paragraph(TEXTS["claims"]["lead"]),
-        html_table("Claims", columns, rows, "ppp"),
+        *(table if rows else [paragraph(TEXTS["no_claims"])]),
         *([folded("What else was seen", bullets(seen))] if seen else []),
         *([folded("Remarks on single cells", bullets(notes))] if notes else []),
     ]

@@ -63,7 +63,9 @@ def reproduce(
     for plan in plans:
         options: dict[str, Any] = {"data": data, "n_jobs": _jobs(plan, n_jobs), "command": command}
         summaries.append(run_plan(plan, folder / RESULTS, progress=progress(plan), **options))
-        written = write_bench_report(folder / RESULTS, folder, force=True, data=data or default_folder())
+        # The figures that are computed from the data take minutes.
+        last = (data or default_folder()) if plan is plans[-1] else None
+        written = write_bench_report(folder / RESULTS, folder, force=True, data=last)
     return summaries, written
 
 

@@ -173,7 +173,7 @@ def _shuffling(results: PlanResults) -> Iterator[Claim]:
     for transform, selection in product(results.plan.transforms, (ORACLE, DEFAULT)):
         gains = _gains(results, _cells(results, transform.name, selection, last), rate=first)
         if len(gains):
-            unordered = transform.name in (*DATA_ADAPTIVE, "GFT(Ideal)", "FFT(view mode)")
+            unordered = transform.basis.startswith(("gft", "agft", "fft-view"))
             key, held = ("unchanged", abs(gains) < _SAME) if unordered else ("loses", gains <= -_SAME)
             yield _claim(key, selection, held, gains.mean(), transform=transform.name, first=first, last=last)
 

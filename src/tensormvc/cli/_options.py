@@ -72,8 +72,8 @@ class Source:
     @property
     def reading(self) -> list[str]:
         """The options that say how to read the file, for another command on it."""
-        given = {"--views": self.views, "--labels": self.labels, "--samples": self.samples, "--on": self.on}
-        words = [word for name, value in {**given, "--join": self.join}.items() if value for word in (name, value)]
+        given = {name: getattr(self, name) for name in ("views", "labels", "samples", "on", "join")}
+        words = [word for name, value in given.items() if value for word in (f"--{name}", value)]
         return words + ["--no-labels"] * self.no_labels
 
     def load(self, categories: Encoding = "auto") -> Dataset:

@@ -32,7 +32,7 @@ class ViewDescription:
     density : float
         Share of non-zero values.
     minimum, maximum : float
-        Smallest and largest value in the rows without NaN or infinity.
+        Smallest and largest finite value; NaN if there is none.
     n_duplicates : int
         Number of rows that repeat an earlier row exactly.
     n_constant : int
@@ -180,7 +180,7 @@ def _describe_view(name: str, view: Any) -> tuple[ViewDescription, NDArray[np.in
         minimum=float(minima.min()) if any_finite else float("nan"),
         maximum=float(maxima.max()) if any_finite else float("nan"),
         n_duplicates=_n_repeated(hashes[~missing]),
-        n_constant=int((minima >= maxima).sum()),
+        n_constant=int((minima == maxima).sum()),
         n_missing=n_missing,
         n_empty=n_empty if n_empty + n_missing < n_samples else 0,
         n_nonfinite=n_nonfinite,

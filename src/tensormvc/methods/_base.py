@@ -115,7 +115,8 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(views_as_given, "shape"):
             validate_data(self, views_as_given, skip_check_array=True)
         else:
-            self.__dict__.pop("n_features_in_", None)  # of an earlier fit
+            for name in ("n_features_in_", "feature_names_in_"):
+                self.__dict__.pop(name, None)  # of an earlier fit
         if sample_graph is not None:
             sample_graph = permuted_graph(check_sample_graph(sample_graph, n, views.sample_ids), views.order)
         self._solve(views, random_seed(self.random_state), sample_graph)
