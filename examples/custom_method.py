@@ -103,6 +103,6 @@ if __name__ == "__main__":
     views, y = tm.datasets.load_digits_views(600)
     model = LeastSquares(n_clusters=10, basis="agft", random_state=0).fit(views)
     report = tm.metrics.clustering_report(y, model.labels_)
-    print(f"{len(y)} digits in {len(views)} views, {model.n_iter_} rounds:")
+    print(f"{len(y)} digits in {len(views)} views, {model.n_iter_} iterations:")
     print("  ".join(f"{name} {value:.3f}" for name, value in report.items()))
     print(tm.audit_order(model, views, n_permutations=3))

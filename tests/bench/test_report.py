@@ -337,7 +337,7 @@ def test_ablations_say_which_value_is_best(tmp_path):
     # The paper's best is k_n = 5 on MSRCv1, 15 on NGs, 5 on BBCSport.
     assert (one.held, one.cases, one.mean) == (2, 3, pytest.approx(-10 / 3))
     texts = {text.split(":")[0]: text for text in observations(made)}
-    assert "GFT(SimG, k_n=5) is best with an ACC of 90.0, in the paper GFT(SimG, k_n=15) is" in texts["NGs"]
+    assert "GFT(SimG, k_n=5) is best here, with an ACC of 90.0, and GFT(SimG, k_n=15) in the paper" in texts["NGs"]
     assert "10.0 points" in texts["NGs"]
 
 

@@ -187,7 +187,7 @@ def test_a_result_that_depends_on_the_order_is_called_so(run, digits):
 def test_no_convergence_is_a_warning(run_program, digits):
     ended = run_program("cluster", digits, "-k", 10, "-o", "labels.csv", "--param", "max_iter=2", "--json")
     assert ended.code == 0
-    assert ended.err.startswith("warning: ESTMC did not converge in 2 rounds")
+    assert ended.err.startswith("warning: ESTMC did not converge in 2 iterations")
     result = json.loads(ended.out)
     assert result["converged"] is False
     assert len(result["warnings"]) == 1

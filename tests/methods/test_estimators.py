@@ -85,7 +85,7 @@ def test_history_callback_and_what_is_kept(cls, capsys):
     assert len(model.history_) == 3
     assert not model.converged_
     assert model.representation_.shape[0] == 40
-    assert capsys.readouterr().out.count(f"{cls.__name__}  round") == 3
+    assert capsys.readouterr().out.count(f"{cls.__name__}  iteration") == 3
     assert all(np.isfinite(list(record.residuals.values())).all() and record.seconds > 0 for record in seen)
     assert not hasattr(make(cls, max_iter=2).fit(views), "representation_")
 

@@ -252,7 +252,7 @@ def test_driver_stops_records_and_calls_back(capsys):
     assert run.converged
     assert [record.penalties["mu"] for record in run.history] == [1, 2, 4, 8, 16, 32, 64]
     assert len(seen) == 6
-    assert "Test  round   1  gap 1.00e+00" in capsys.readouterr().out
+    assert "Test  iteration   1  gap 1.00e+00" in capsys.readouterr().out
     stopped = run_admm(
         lambda penalties: Step({"gap": 1.0}, stop=1.0),
         Schedule({"mu": 1.0}, {"mu": 64.0}),
@@ -265,7 +265,7 @@ def test_driver_stops_records_and_calls_back(capsys):
 
 
 def test_driver_refuses_what_is_not_finite():
-    with pytest.raises(FloatingPointError, match="round 1 is not finite"):
+    with pytest.raises(FloatingPointError, match="iteration 1 is not finite"):
         run_admm(
             lambda penalties: Step({"gap": np.nan}, stop=np.nan), Schedule({"mu": 1.0}, {"mu": 1.0}), max_iter=5, tol=0
         )

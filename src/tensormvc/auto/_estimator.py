@@ -44,9 +44,9 @@ from ._tree import ClusterTree
 _MEMBER_SHARE = 0.85
 # Number of clusters that the effort is chosen for where it is not known yet.
 _TYPICAL_NUMBER = 20
-# Weight of the votes of the clusterings where they would leave a cluster without samples.
+# Weight of the votes, relative to the consensus labels, if the votes alone would leave a cluster empty.
 _WEAK_VOTES = 0.25
-# Added to all shares if a cluster is left out: a sample may have had no share of any other.
+# Added to the remaining shares when a cluster is dissolved, because a sample may have had a share of that one only.
 _DISSOLVED = 1e-6
 
 
@@ -57,8 +57,9 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
     No single pipeline is best on all data, and without labels there is no way to tell which one is. This estimator
     therefore runs several and combines them:
 
-    1. The views are scaled in several ways: each as agrees best with the other views, or all whitened, or all as
-       counts. Each time, a view is weighted by how well its nearest neighbours agree with those of the other views.
+    1. The views are scaled in several ways: each with the scaling whose neighbours agree best with those of the other
+       views; all at unit length; all whitened; all as counts. Each time, a view is weighted by how well its nearest
+       neighbours agree with those of the other views.
     2. The views in each scaling are fused into two k-nearest-neighbour graphs, and the low frequencies of each graph
        are clustered.
     3. Consensus clustering combines all clusterings into one. A clustering gets more weight the better it fits the
@@ -71,9 +72,9 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
     Use it when there are no labels to choose a method or its parameters by. Use one of the methods, such as `ESTMC`, to
     compare with published results.
 
-    With n samples, d features in all, m views, k clusters and L = min(n, 10 000) landmarks, the neighbour searches take
-    O(n·L·d) time and the clusterings O(L·k²). Memory is O(n·(k + m) + L·d), in addition to the views. Samples beyond
-    the landmarks get the labels of their nearest landmarks.
+    With n samples, d features in all, m views, k clusters and L landmarks (at most 10 000 by default), the neighbour
+    searches take O(n·L·d) time and the clusterings O(L·k²). Memory is O(n·(k + m) + L·d), in addition to the views.
+    Samples beyond the landmarks get the labels of their nearest landmarks.
 
     Views on disk (`numpy.memmap`, and HDF5 and Parquet files opened by `load_views`) of more than 8 MB stay there: they
     are read twice, in blocks of rows, and results with several numbers per sample are stored in temporary files. Dask
@@ -94,8 +95,8 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
         Weights of the views: "auto", or numbers, one per view or a mapping from names of views, which replace the
         automatic weights. The report shows both.
     time_budget : float, default=300
-        Seconds that the fit may take, by which ``effort="auto"`` chooses the effort. If the time still runs out, parts
-        are left out, with a warning.
+        Time limit of the fit in seconds, from which ``effort="auto"`` chooses the effort. If the time still runs out,
+        parts are left out, with a warning.
     effort : {"auto", "low", "medium", "high", "full"}, default="auto"
         Largest number of landmarks, the samples that are clustered and that all others are assigned to: 2 000, 5 000,
         10 000 or 20 000. "auto" takes the highest level up to "high" that fits the time budget on this machine; set
@@ -104,7 +105,7 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
         PyTorch device, such as "cuda", for the neighbour searches, principal components, the spectra of the graphs and
         the placement of samples beyond the landmarks; by default that of the views if they are tensors. Dense views are
         copied there as a whole; sparse views, and views on disk, stay where they are. Results are NumPy arrays, and
-        labels are the same as without a device.
+        labels are the same as without a device, except where rounding decides.
     view_sizes : sequence of int, optional
         Number of columns of each view, if `fit` gets one array.
     random_state : int, RandomState instance or None, default=None
@@ -346,7 +347,7 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
         return self._each(views, _scores)
 
     def _each(self, views: Any, work: Callable[..., NDArray[Any]]) -> NDArray[Any]:
-        """Return what work makes of the links and outlier scores of samples, block by block."""
+        """Apply `work` to the links and outlier scores of samples, block by block."""
         check_is_fitted(self)
         self._check_width(views)
         if any_dask(views):
@@ -512,7 +513,7 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
         return samples if self.sample_ids_ is None else np.asarray(self.sample_ids_)[samples]
 
     def _set_results(self, source: Source, fitted: FittedClustering) -> None:
-        """Set what there is of every sample: landmarks have it, the others get it from their nearest landmarks."""
+        """Set the attributes with one entry per sample; all but landmarks get theirs from their nearest landmarks."""
         for name in ("links_", "ranks_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         self.fitted_, results = source.results(fitted, self._notify)
@@ -560,7 +561,7 @@ def _on_map(placement: Placement, links: sp.csr_array, scores: Any, positions: A
 def _consensus(
     looks: list[Look], n_clusters: int, seed: int, same: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return by how much each landmark belongs to each cluster of the consensus, and the embedding that it is found in.
+    """Return the shares of the consensus clusters in each landmark, and the embedding that was clustered.
 
     Exact duplicates get what the first of them gets. Clusters without samples are left out.
     """
@@ -579,9 +580,9 @@ def _consensus(
 
 
 def _without_artefacts(shares: NDArray[np.float64], evidence: Evidence) -> NDArray[np.float64]:
-    """Leave out clusters that are no more than which views samples have; their samples go to the next best cluster.
+    """Dissolve clusters that only reflect which views samples have; their samples go to the next best cluster.
 
-    If no other cluster is left, there is one. Rows sum to 1.
+    If all clusters are such artefacts, a single cluster remains. Rows sum to 1.
     """
     while (artefacts := made_by_absence(evidence, np.argmax(shares, axis=1), shares.shape[1])).any():
         shares = np.ones((len(shares), 1)) if artefacts.all() else shares[:, ~artefacts] + _DISSOLVED

@@ -22,7 +22,8 @@ from ._samples import Presence
 # Agreement of the clusterings from which a result is called clear, and below which it is called weak.
 _CLEAR = 0.8
 _WEAK = 0.5
-# Share of the samples half-way between clusters from which these may be parts of a continuum, and without any gap.
+# Share of samples half-way between clusters: from the first value on, clusters may be parts of a continuum; the second
+# is expected without any gaps.
 _CONTINUOUS = 1 / 6
 _WITHOUT_GAPS = 1 / 4
 # The same for small clusters, whose centres are further apart by chance, and the mean size up to which they are small.
@@ -75,7 +76,8 @@ class AutoReport:
     n_gaps : dict of str to int
         Number of single missing values in each view, which were imputed.
     follows_presence : float
-        Adjusted mutual information between the clusters and which views samples have: about 0 if the values decide.
+        Adjusted mutual information between the clusters and which views samples have: about 0 if the two are
+        independent.
     n_single : int
         Number of samples that have only one view.
     n_empty : int
@@ -203,7 +205,7 @@ def report_on(
     given = np.argsort(views.view_order)
     halfway = parallel_map(lambda look: share_halfway(look.evidence, labels), looks)
     return AutoReport(
-        # Of all samples, not only of the landmarks that scalings are chosen on.
+        # Count missing samples among all samples, not only among the landmarks on which scalings were chosen.
         normalisations=[replace(evidence.choices[v], n_missing=int(presence.n_missing[v])) for v in given],
         view_weights={views.names[v]: float(evidence.weights[v]) for v in given},
         asked_weights={name: float(weight) for name, weight in asked if weight is not None},

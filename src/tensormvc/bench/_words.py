@@ -46,7 +46,7 @@ def verdict(found: Sequence[Claim]) -> str:
 def claims(results: PlanResults) -> list[Claim]:
     """Return how far the claims of the paper hold in a plan, the most interesting first."""
     plan = results.plan
-    # What such plans have in common with the main tables is judged there.
+    # Claims that also concern the main tables are judged on the main tables only.
     if plan.is_timed:
         kinds: Sequence[Callable[[PlanResults], Iterator[Claim]]] = ()
     elif len(plan.shuffle_rates) > 1:
@@ -94,7 +94,7 @@ def _cells(results: PlanResults, transform: str, selection: str, rate: float | N
 
 
 def _reproduced(results: PlanResults) -> Iterator[Claim]:
-    for kind, adaptive in (("a data-adaptive", True), ("another", False)):
+    for kind, adaptive in (("a data-adaptive", True), ("any other", False)):
         compared = results.compared(ORACLE)
         gaps = [gap for one, gap in compared if (one.cell.transform in DATA_ADAPTIVE) == adaptive]
         if gaps:

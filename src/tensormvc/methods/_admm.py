@@ -6,26 +6,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# Rounds at the caps of the penalties without a smaller residual after which single precision can do no better.
+# With penalties at their caps, single precision counts as converged after this many rounds without a smaller residual.
 _PATIENCE = 5
 
 
 @dataclass(frozen=True)
 class Record:
-    """Record of one round of a fit.
+    """Record of one iteration of a fit.
 
     Attributes
     ----------
     iteration : int
-        Number of the round, from 1.
+        Number of the iteration, from 1.
     residuals : dict of str to float
         Residuals of the stopping rule, and others that the method reports.
     penalties : dict of str to float
-        Penalty parameters that the round used.
+        Penalty parameters that the iteration used.
     objective : float or None
         Value of the objective at the split variables.
     seconds : float
-        Duration of the round.
+        Duration of the iteration.
     """
 
     iteration: int
@@ -37,21 +37,21 @@ class Record:
 
 @dataclass
 class Schedule:
-    """Penalty parameters that grow by a factor each round, up to their caps."""
+    """Penalty parameters that grow by a factor in each iteration, up to their caps."""
 
     values: dict[str, float]
     caps: dict[str, float]
     factor: float = 2.0
 
     def advance(self, residuals: Mapping[str, float]) -> None:
-        """Go to the parameters of the next round."""
+        """Go to the parameters of the next iteration."""
         for name, value in self.values.items():
             self.values[name] = min(value * self.factor, self.caps[name])
 
 
 @dataclass(frozen=True)
 class Step:
-    """The outcome of one round.
+    """The outcome of one iteration.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Run:
 
     @property
     def n_iter(self) -> int:
-        """Number of rounds."""
+        """Number of iterations."""
         return len(self.history)
 
 
@@ -92,25 +92,25 @@ def run_admm(
     verbose: int = 0,
     name: str = "",
 ) -> Run:
-    """Run rounds until the stop rule holds.
+    """Run iterations until the stopping rule holds.
 
     Parameters
     ----------
     step : function of the penalties
-        Does one round and returns a `Step`.
+        Does one iteration and returns a `Step`.
     schedule : Schedule
         The penalty parameters.
     max_iter : int
-        Maximum number of rounds.
+        Maximum number of iterations.
     tol : float
-        Stop when the round's `stop` is below this.
+        Stop when the `stop` of an iteration is below this.
     single_precision : bool, default=False
         Whether to stop also when the penalties are at their caps and `stop` no longer falls: rounding may make `tol`
         out of reach.
     callback : callable, optional
-        Called with the `Record` of every round; returning True ends the fit.
+        Called with the `Record` of every iteration; returning True ends the fit.
     verbose : int, default=0
-        1 prints one line per round.
+        1 prints one line per iteration.
     name : str
         Name of the method, for messages.
 
@@ -128,12 +128,12 @@ def run_admm(
         run.history.append(record)
         if not all(map(math.isfinite, done.residuals.values())) or not math.isfinite(done.stop):
             raise FloatingPointError(
-                f"{name}: round {iteration} is not finite ({done.residuals}), so there are no labels; "
+                f"{name}: iteration {iteration} is not finite ({done.residuals}), so there are no labels; "
                 "check the views for extreme values, or try other parameters"
             )
         if verbose:
             residuals = "  ".join(f"{key} {value:.2e}" for key, value in done.residuals.items())
-            print(f"{name}  round {iteration:3d}  {residuals}  {record.seconds:.2f} s", flush=True)  # noqa: T201
+            print(f"{name}  iteration {iteration:3d}  {residuals}  {record.seconds:.2f} s", flush=True)  # noqa: T201
         if done.stop < tol:
             run.converged = True
             break

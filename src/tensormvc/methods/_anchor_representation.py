@@ -183,8 +183,8 @@ def polar_factor(matrix: Array) -> Array:
 def embed(rows: Rows, n_components: int) -> None:
     """Add the leading left singular vectors of [Z_1 … Z_m]/√m to the rows, as "points".
 
-    Where the rank of the representation is less than `n_components`, its further directions hold nothing but what the
-    stop rule left over. The strongest of those that the penalty removed, which the multiplier holds, take their place.
+    If Z has a rank below `n_components`, its remaining singular vectors are only the residual of the stopping rule.
+    They are replaced by the leading directions of the multiplier W, the strongest ones that the penalty removed.
     """
     rows.create(points=(n_components,))
     found = _add_left_vectors(rows, "z", None, 0, n_components)
@@ -204,7 +204,10 @@ def _add_left_vectors(rows: Rows, name: str, common: Array | None, found: int, c
 
 
 def _matrix(rows: AnchorRows, name: str, common: Array | None) -> Array:
-    """Return [Z_1 … Z_m], or what [W_1 … W_m] has beside the embedding, with which it has inner products `common`."""
+    """Return [Z_1 … Z_m], or [W_1 … W_m] minus its projection on the embedding.
+
+    `common` holds the inner products with the embedding; None if nothing is to be subtracted.
+    """
     tensor = rows.z if name == "z" else rows.w
     matrix = in_double(namespace(tensor).reshape(tensor, (tensor.shape[0], -1)))
     return matrix if common is None else matrix - rows.points[:, : common.shape[0]] @ common

@@ -18,12 +18,12 @@ class ASRETR(AnchorRepresentationClusterer):
         min  Σ_k w_k Σ_i e^{δ²} σ_i(𝒵̄_k) / (δ + σ_i(𝒵̄_k)) + α ‖[E_1 … E_m]‖_{2,1} + γ Σ_v ‖Z_v‖²
         s.t. X_v = Z_v A_v + E_v,  A_v A_vᵀ = I
 
-    where 𝒵̄_k are the slices of the tensor 𝒵 of all Z_v (n × l) under the basis and A_v (l × d_v) are the anchors, and
-    clusters the leading left singular vectors of [Z_1 … Z_m] by k-means. The published anchor graph carries no
-    information, because orthonormal anchors are all equally far apart: in exact arithmetic its regulariser is the ridge
-    above.
+    where 𝒵̄_k are the slices of the tensor 𝒵 of all Z_v (n × l) under the basis and A_v (l × d_v) are the anchors. The
+    clusters come from k-means on the leading left singular vectors of [Z_1 … Z_m]. The published anchor graph carries
+    no information, because orthonormal anchors are all equally far apart: in exact arithmetic its regulariser is the
+    ridge above.
 
-    With "agft" time is O(n l Σ_v d_v) per round and memory O(n (Σ_v d_v + l m)). `ESTMC` is the same method
+    With "agft" time is O(n l Σ_v d_v) per iteration and memory O(n (Σ_v d_v + l m)). `ESTMC` is the same method
     without the ridge, for any penalty.
 
     With "agft", views on disk (`numpy.memmap`, and files opened by `tensormvc.datasets.load_views`) are not read into
@@ -55,16 +55,16 @@ class ASRETR(AnchorRepresentationClusterer):
     view_sizes : sequence of int, optional
         Number of columns of each view, if `fit` gets one array.
     max_iter : int, default=51
-        Maximum number of rounds.
+        Maximum number of iterations.
     tol : float, default=1e-7
         Largest allowed residual: the row length of X − ZA − E and the row sum of ``|Z − J|``. In single precision,
         where rounding errors may prevent this, the fit ends when the residual no longer falls.
     random_state : int, RandomState instance or None, default=None
         Seed of the k-means starts.
     verbose : int, default=0
-        1 prints one line per round.
+        1 prints one line per iteration.
     callback : callable, optional
-        Called with the record of every round; returning True ends the fit.
+        Called with the record of every iteration; returning True ends the fit.
     keep : "all" or None, default=None
         Whether to keep ``representation_``, which can be gigabytes.
     device : str or torch.device, optional
@@ -80,11 +80,11 @@ class ASRETR(AnchorRepresentationClusterer):
     basis_ : basis
         The fitted transform.
     n_iter_ : int
-        Number of rounds.
+        Number of iterations.
     converged_ : bool
         Whether the residuals fell below `tol`.
     history_ : list of Record
-        Residuals, objective, penalty parameters and seconds of every round.
+        Residuals, objective, penalty parameters and seconds of every iteration.
     representation_ : ndarray of shape (n_samples, n_latent, n_views)
         Z, only with ``keep="all"``; the views are sorted by their contents.
 

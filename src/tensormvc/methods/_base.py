@@ -63,7 +63,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         "keep": [StrOptions({"all"}), None],
     }
 
-    # Parameters that a method need not have: it then fits as with these values.
+    # Defaults for parameters that a subclass may omit.
     view_sizes: Sequence[int] | None = None
     random_state: Any = None
     verbose: int = 0
@@ -175,13 +175,13 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Add "labels" to the rows of the views, in working order, and set the other fitted attributes."""
 
     def _views_of(self, views: Any) -> Views:
-        """Return the input in working order, where it is to be worked on."""
+        """Return the views in working order, in the memory or on the device where they are processed."""
         return as_views(views, view_sizes=self.view_sizes).on_host()
 
     def _run(
         self, step: Callable[[dict[str, float]], Step], schedule: Schedule, *, single_precision: bool = False
     ) -> None:
-        """Run rounds until convergence and keep their history."""
+        """Run iterations until convergence and keep their history."""
         run = run_admm(
             step,
             schedule,
@@ -197,7 +197,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.history_ = run.history
         if not run.converged and run.n_iter == self.max_iter and not self.stops_early:
             warn_caller(
-                f"{type(self).__name__} did not converge in {self.max_iter} rounds (residuals "
+                f"{type(self).__name__} did not converge in {self.max_iter} iterations (residuals "
                 f"{run.history[-1].residuals}): raise max_iter, or tol={self.tol}",
                 ConvergenceWarning,
             )

@@ -35,7 +35,7 @@ _DEVICE_BLOCK_BYTES = 512 * 2**20
 ORTHOGONAL = 1e-11
 # Squared distance of a column of unit length from those before it, below which it counts as dependent on them.
 _WELL_CONDITIONED = 1e-10
-# Directions in which columns of unit length have less than this together, as a share of the most, are rounding.
+# Eigenvalues of the Gram matrix of unit columns below this share of the largest are rounding errors.
 _ZERO = 1e-14
 
 
@@ -47,7 +47,11 @@ class Columns(Protocol):
         """Numbers of columns of the starts and of the factors."""
 
     def of(self, rows: ColumnRows) -> tuple[list[Array], list[Array]]:
-        """Return the starts, which may depend on each other, and the factors, which depend on others only by chance."""
+        """Return the starts and the factors.
+
+        The starts may be linearly dependent; the factors are linearly independent, also of the starts, except by
+        coincidence.
+        """
 
 
 @dataclass
@@ -200,7 +204,7 @@ class SampleCoordinates(Coordinates):
 
 
 class _SliceCoordinates(Coordinates):
-    """Coordinates of which the first are the coefficients of a transform; it drops the others.
+    """Coordinates that begin with the coefficients of a transform; the transform drops the rest.
 
     Slice k is made of the `n_parts` rows from ``n_parts * k`` on: its real and its imaginary part, if slices are
     complex. Its own coefficients are `scales[k]` times as long.
@@ -247,7 +251,8 @@ class Coefficients(_SliceCoordinates):
     basis : fitted basis
         The transform.
     factor : float
-        How much longer its coefficients are than the samples, counting those that are not returned.
+        Ratio of the length of the full spectrum, including conjugate coefficients that are not returned, to that of the
+        samples.
     like : array
         The coefficients are of its namespace and on its device.
     is_complex : bool
@@ -312,8 +317,9 @@ class CompletedCoefficients(_SliceCoordinates):
 def coefficients_of(basis: Any, like: Array, m: int) -> Coefficients | None:
     """Return the coefficients of a transform of tensors (n, d, m) as coordinates, or None if it is not orthogonal.
 
-    Of our transforms along the samples, a square one that keeps the length of random samples is. A transform from
-    elsewhere may do anything to tensors of other shapes, and has none.
+    A transform along the samples (`SampleModeBasis`) counts as orthogonal if it is square and preserves the lengths of
+    random columns, up to a common factor. For any other transform the result is None, because it may treat tensors of
+    other shapes differently.
 
     Parameters
     ----------
@@ -465,7 +471,9 @@ def _expand(rows: ColumnRows, columns: Columns, factor: Array | None, weights: A
 
 
 class _BlockRoot:
-    """R with RᵀR = G, of full row rank: of the first columns by eigenvalues, of what the others add by Cholesky.
+    """A factor R of full row rank with RᵀR = G.
+
+    The first columns go through an eigendecomposition, what the others add through a Cholesky factorisation.
 
     Parameters
     ----------
@@ -519,5 +527,5 @@ def _trimmed(matrix: Array) -> Array:
 
 
 def is_compressible(basis: Any, n_columns: int) -> bool:
-    """Whether a fitted transform has so few frequencies that `SpanCoordinates` pay, beside so many other columns."""
+    """Return whether `SpanCoordinates` are worthwhile for a fitted transform and this number of other columns."""
     return isinstance(basis, AGFT | GFT) and len(basis.slice_weights_) + n_columns <= basis.mode_length_ // 2

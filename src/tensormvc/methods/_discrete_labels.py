@@ -47,9 +47,9 @@ def best_discrete_labels(rows: Rows, n_clusters: int, *, n_init: int, random: Sa
     n_clusters : int
         Number of clusters, of which some may be left empty.
     n_init : int
-        Starts; each is a number of samples drawn at random, to whose codes all others go.
+        Number of starts; each draws `n_clusters` samples at random and assigns all others to their codes.
     random : SampleRandom
-        What draws them.
+        Source of the random numbers.
     """
     draw = Draw.together([random.draw(1) for _ in range(n_init)])
     _, chosen = rows.reduce(_drawn, partial(_earliest, n_clusters), draw, n_clusters)
@@ -121,7 +121,7 @@ def _drawn(rows: LabelledRows, draw: Draw, count: int) -> tuple[Array, Array]:
 
 
 def _earliest(count: int, one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Join smallest numbers and their codes: so many of both, the first of equals."""
+    """Merge smallest numbers and their codes: keep the `count` smallest; of equal numbers, the first."""
     xp = namespace(one[0])
     numbers, codes = (xp.concat(pair, axis=1) for pair in zip(one, other, strict=True))
     numbers, order = _smallest_distinct(numbers, count)
@@ -129,9 +129,9 @@ def _earliest(count: int, one: tuple[Array, Array], other: tuple[Array, Array]) 
 
 
 def _smallest_distinct(numbers: Array, count: int) -> tuple[Array, Array]:
-    """Return the smallest numbers of every row and where they are; those that come again, as duplicates do, are last.
+    """Return the `count` smallest distinct numbers of each row and their positions.
 
-    Where there are not so many distinct ones, these follow, as infinite.
+    If there are fewer, repeated numbers fill the end, as infinity.
     """
     xp = namespace(numbers)
     order = xp.argsort(numbers, axis=1, stable=True)

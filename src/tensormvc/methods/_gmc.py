@@ -36,7 +36,7 @@ class GMC(MultiViewClusterer):
     view_sizes : sequence of int, optional
         Number of columns of each view, if `fit` gets one array.
     max_iter : int, default=20
-        Maximum number of rounds.
+        Maximum number of iterations.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class GMC(MultiViewClusterer):
     graph_ : csr_array of shape (n_samples, n_samples)
         The consensus graph.
     n_iter_ : int
-        Number of rounds.
+        Number of iterations.
     converged_ : bool
         Whether the graph has `n_clusters` components.
 
@@ -91,7 +91,7 @@ class GMC(MultiViewClusterer):
         found = int(labels.max()) + 1
         if found != self.n_clusters:
             warn_caller(
-                f"GMC ended with {found} components, not {self.n_clusters} clusters, after {result.n_iter} rounds: "
+                f"GMC ended with {found} components, not {self.n_clusters} clusters, after {result.n_iter} iterations: "
                 "try another n_neighbors, or spectral clustering of graph_",
                 ConvergenceWarning,
             )

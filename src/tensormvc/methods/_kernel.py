@@ -50,7 +50,7 @@ class Kernel:
         """Return the squared distances of some samples to the anchors."""
         part = views[self.view]
         block = DistanceBlocks([part], [self.anchors], self.scale).block(0, part.shape[0])
-        # A sample that is an anchor: the root of the rounding would count in the width.
+        # Set the distance of an anchor to itself to 0: the root of its rounding error would affect the kernel width.
         block[block <= TIE_ABSOLUTE * self.scale] = 0
         return block
 
@@ -76,7 +76,7 @@ def fit_kernels(views: Views, depth: int) -> list[Kernel]:
         scale = max(float(longest[v]), float(xp.max(sum_of_squares(anchors))), np.finfo(np.float64).tiny)
         kernels.append(Kernel(v, anchors, scale))
     nearest = rows.wide(2**depth).sum(_nearest, kernels)
-    # Of the lower precision, as any view may have it.
+    # In single precision, which any of the views may have.
     smallest = np.finfo(np.float32).smallest_normal
     for v, total in enumerate(nearest):
         sigma = 2 * float(total) / views.n_samples

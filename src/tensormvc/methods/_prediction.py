@@ -1,4 +1,4 @@
-"""Where new samples belong under a method with anchors: in the cluster of the anchors that they are near to.
+"""Prediction for methods with anchors: new samples get the cluster of their nearest anchors.
 
 A fitted sample is recognised by the hash of its values, and keeps its label. The anchors of any other sample vote on
 its cluster, with the weights of the anchor graph: an anchor stands for the labels of the fitted samples linked to it.
@@ -22,7 +22,7 @@ from ..graphs._fuzzy import find_neighbours
 from ..views import Views, as_views
 from ..views._order import keys_of, row_hashes, unit_rows
 
-# Numbers of the views that are worked on at a time.
+# Number of values processed at a time.
 _BLOCK = 2**22
 
 

@@ -132,7 +132,7 @@ class SelfRepresentation:
         if is_tensor(z):
             n_blocks = -(-n * _Room.bytes_per_column(self) // _DEVICE_ROOM_BYTES)
         else:
-            # Even in number, for two threads; of a width that depends on n alone, as then does the rounding.
+            # An even number of blocks, for two threads. Their width depends on n alone, and so does the rounding.
             n_blocks = 2 * -(-n // (2 * _MOST_COLUMNS))
         self.width = 8 * -(-n // (8 * n_blocks))
         self.rooms: dict[int, _Room] = {}
@@ -213,7 +213,7 @@ def round(problem: SelfRepresentation, rows: SelfRepresentationRows, growth: _Gr
     left_over = xp.zeros((-(-n // problem.width), len(problem.roots) + 1), **problem.kind)
 
     def work(start: int, stop: int) -> None:
-        # Fresh memory costs more than what is done with it.
+        # Allocating memory takes longer than the computation, so buffers are reused.
         if start not in problem.rooms:
             problem.rooms[start] = _Room(problem)
         for lo in range(start, stop, problem.width):
@@ -244,8 +244,8 @@ def _update_columns(
 ) -> Array:
     """Update some columns of Z, and F and the shares of their samples; turn W/ρ into Z + W/ρ.
 
-    Returns the largest square left over in each view, and the sum of the lengths of E, where they are: a device need
-    not wait.
+    Returns the largest square left over in each view, and the sum of the lengths of E, still on the device, so that it
+    need not be synchronised.
     """
     xp, ratio = namespace(rows.z), growth.mu / growth.rho
     width, n = columns.stop - columns.start, rows.z.shape[2]

@@ -36,7 +36,7 @@ from ._kernel import Kernel, fit_kernels, ridge_factor, ridge_roots
 
 _CODE_LENGTH = 64
 _MOST_ANCHORS = 1024
-# Published are 3, of which the best depends on the seed, and on rounding to single precision.
+# The published program uses 3, with which the best run depends on the seed and on rounding to single precision.
 _RESTARTS = 10
 _LABEL_RESTARTS = 10
 # Length of the multiplier steps.
@@ -49,8 +49,8 @@ _SLOW = 0.95
 class BetaSchedule(Schedule):
     """Penalty parameters of which each grows when its own residual falls too slowly.
 
-    From the second round on, a parameter is multiplied by 1.5, up to its cap, if the residual of the same name exceeds
-    0.95 of what it was a round before.
+    From the second iteration on, a parameter is multiplied by 1.5, up to its cap, if the residual of the same name
+    exceeds 0.95 of what it was an iteration before.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class BetaSchedule(Schedule):
         self._last: dict[str, float] = {}
 
     def advance(self, residuals: Mapping[str, float]) -> None:
-        """Go to the parameters of the next round."""
+        """Go to the parameters of the next iteration."""
         for name, value in self.values.items():
             if name in self._last and residuals[name] > _SLOW * self._last[name]:
                 self.values[name] = min(value * self.factor, self.caps[name])
@@ -80,7 +80,7 @@ class CodeRows(RowArrays):
     starts : list of arrays
         F (n, c), and where B, C and Y start, (n, 64) each, the same in all views.
     factors : list of arrays (n, a_v)
-        A_v. One with fewer rows is zero in the others.
+        A_v; if it has fewer rows, the others are zero.
     frequencies : array of shape (n, c)
         F.
     codes, low_rank, low_frequency : arrays of shape (n, m, 64)
@@ -291,13 +291,13 @@ class TLRLF4MVC(TensorClusterer):
         min  Σ_v (½ ‖B_v − P_v W_v‖² + λ/2 ‖W_v‖²) + γ Σ_k w_k ‖𝓑̄_k‖_*    s.t.  B_v = B̂,  B_v ∈ span(F)
 
     where 𝓑̄_k are the slices of the tensor 𝓑 of all codes B_v (n × 64) under the basis, B̂ is the consensus and F has
-    the indicators of the clusters of k-means, and assigns each sample to the cluster centre that agrees most with its
-    code. Random starts depend on the values of the samples, not on their positions.
+    the indicators of the clusters of k-means. Each sample goes to the cluster centre that agrees most with its code.
+    Random starts depend on the values of the samples, not on their positions.
 
-    Time O(n a m) per round; under a square orthogonal basis ("fft", "dct", "haar", "random", "gft-…") a round needs no
-    transforms. With "agft" and many samples the cost of a round does not depend on n, because all iterates lie in the
-    span of a few thousand columns; memory is then O(n (Σ_v d_v + 64)). Use it for curved clusters, for which kernels
-    help.
+    Time O(n a m) per iteration; under a square orthogonal basis ("fft", "dct", "haar", "random", "gft-…") an iteration
+    needs no transforms. With "agft" and many samples the cost of an iteration does not depend on n, because all
+    iterates lie in the span of a few thousand columns; memory is then O(n (Σ_v d_v + 64)). Use it for curved clusters,
+    for which kernels help.
 
     With "agft", views on disk (`numpy.memmap`, and files opened by `tensormvc.datasets.load_views`) are not read into
     memory; the fit needs temporary files as large as the views, in the folder named by ``TMPDIR``. Dask arrays and
@@ -326,16 +326,16 @@ class TLRLF4MVC(TensorClusterer):
     view_sizes : sequence of int, optional
         Number of columns of each view, if `fit` gets one array.
     max_iter : int, default=20
-        Number of rounds, unless the codes converge before. It is a parameter of the model: the minimum of the problem
-        is at zero codes, and the labels come from the codes before they vanish (docs/defaults.md).
+        Number of iterations, unless the codes converge before. It is a parameter of the model: the minimum of the
+        problem is at zero codes, and the labels come from the codes before they vanish (docs/defaults.md).
     tol : float, default=1e-4
         Change of the codes of a view, in the Frobenius norm, at which to stop.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts and of k-means.
     verbose : int, default=0
-        1 prints one line per round.
+        1 prints one line per iteration.
     callback : callable, optional
-        Called with the record of every round; returning True ends the fit.
+        Called with the record of every iteration; returning True ends the fit.
     keep : "all" or None, default=None
         Whether to keep ``representation_``, which can be gigabytes.
     device : str or torch.device, optional
@@ -351,11 +351,11 @@ class TLRLF4MVC(TensorClusterer):
     basis_ : basis
         The fitted transform.
     n_iter_ : int
-        Number of rounds.
+        Number of iterations.
     converged_ : bool
         Whether the codes converged.
     history_ : list of Record
-        Residuals, objective, penalty parameters and seconds of every round.
+        Residuals, objective, penalty parameters and seconds of every iteration.
     representation_ : ndarray of shape (n_samples, 64, n_views)
         Codes of the views, sorted by their contents; only with ``keep="all"``.
 

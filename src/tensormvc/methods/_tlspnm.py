@@ -17,11 +17,11 @@ class TLSpNM(SelfRepresentationClusterer):
 
         min  Σ_k w_k Σ_i log(1 + σ_i(𝒵̄_k)) + λ Σ_v ‖E_v‖_{2,1}    s.t.  X_vᵀ = X_vᵀ Z_v + E_v
 
-    where 𝒵̄_k are the slices of the tensor 𝒵 of all Z_v (n × n) under the basis, and clusters the affinity
-    ``Σ_v |Z_v| + |Z_v|ᵀ`` spectrally. Unlike in t-SVD-MVC, a sample can be an outlier in one view only.
+    where 𝒵̄_k are the slices of the tensor 𝒵 of all Z_v (n × n) under the basis. The clusters come from spectral
+    clustering of the affinity ``Σ_v |Z_v| + |Z_v|ᵀ``. Unlike in t-SVD-MVC, a sample can be an outlier in one view only.
 
-    Time O(n² Σ_v min(d_v, n)) per round, memory about 7 m n² numbers. Use it for up to a few thousand samples; for
-    larger data, use `ESTMC` with "agft".
+    Time O(n² Σ_v min(d_v, n)) per iteration, memory about 7 m n² numbers. Use it for up to a few thousand samples;
+    for larger data, use `ESTMC` with "agft".
 
     Parameters
     ----------
@@ -36,16 +36,16 @@ class TLSpNM(SelfRepresentationClusterer):
     view_sizes : sequence of int, optional
         Number of columns of each view, if `fit` gets one array.
     max_iter : int, default=200
-        Maximum number of rounds.
+        Maximum number of iterations.
     tol : float, default=1e-7
         Largest allowed residual: the length of the unexplained part of any sample in any view, and the Frobenius norm
         of Z_v − G_v.
     random_state : int, RandomState instance or None, default=None
         Seed of the k-means starts.
     verbose : int, default=0
-        1 prints one line per round.
+        1 prints one line per iteration.
     callback : callable, optional
-        Called with the record of every round; returning True ends the fit.
+        Called with the record of every iteration; returning True ends the fit.
     keep : "all" or None, default=None
         Whether to keep ``representation_`` and ``affinity_``, which can be gigabytes.
     device : str or torch.device, optional
@@ -61,11 +61,11 @@ class TLSpNM(SelfRepresentationClusterer):
     basis_ : basis
         The fitted transform.
     n_iter_ : int
-        Number of rounds.
+        Number of iterations.
     converged_ : bool
         Whether the residuals fell below `tol`.
     history_ : list of Record
-        Residuals, objective, penalty parameters and seconds of every round.
+        Residuals, objective, penalty parameters and seconds of every iteration.
     representation_ : ndarray of shape (n_samples, n_samples, n_views)
         Z, only with ``keep="all"``; the views are sorted by their contents.
     affinity_ : ndarray of shape (n_samples, n_samples)
