@@ -197,5 +197,5 @@ def test_too_few_samples_for_a_number_are_refused():
 def test_a_view_that_is_too_rare_for_an_estimate_is_named():
     views, _ = tm.datasets.make_multiview(120, n_clusters=3, random_state=0)
     views[1][1:] = 0
-    with pytest.raises(ValueError, match="view 1 has values for 1 of the 120 samples that are compared"):
+    with pytest.raises(ValueError, match="view 1 has values for 1 of the 120 samples compared"):
         tm.estimate_n_clusters(views)

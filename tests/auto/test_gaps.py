@@ -107,7 +107,7 @@ def test_a_sample_without_any_view_is_named():
 def test_a_view_that_nobody_has_is_named():
     views, _y = blobs()
     views[1][1:] = np.nan
-    with pytest.raises(ValueError, match="view 1 has values for 1 of the 90 samples that are compared: leave this view out"):
+    with pytest.raises(ValueError, match="view 1 has values for 1 of the 90 samples compared: leave this view out"):
         fit(views, 3)
 
 

@@ -114,7 +114,7 @@ class Options:
         for array, name, view, rows in zip(self.arrays, self.requested, views.names, self.rows, strict=True):
             if len(rows) < 2:
                 raise ValueError(
-                    f"{view} has values for {len(rows)} of the {views.n_samples:,} samples that are compared: leave this "
+                    f"{view} has values for {len(rows)} of the {views.n_samples:,} samples compared: leave this "
                     "view out (at least 2 of them must have it)"
                 )
             if name != "auto":
