@@ -1,7 +1,7 @@
 """Which samples become landmarks: a random sample of the rows, in which no row is repeated too often.
 
-Equal rows have equal keys, which are uniformly distributed integers. A row with c copies is chosen with a probability in
-proportion to c, because its rank is its key divided by c, and the lowest ranks are chosen.
+Equal rows have equal keys, which are uniformly distributed integers. A row with c copies is chosen with a probability
+in proportion to c, because its rank is its key divided by c, and the lowest ranks are chosen.
 """
 
 from __future__ import annotations
