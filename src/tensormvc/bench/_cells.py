@@ -160,7 +160,7 @@ def _tensor(
 
 def _on(plan: Plan) -> dict[str, str]:
     """Return what a description says about the device: it determines seconds, but labels only up to rounding."""
-    return {"device": plan.device} if plan.is_timed and plan.device else {}
+    return {"device": plan.device or "cpu"} if plan.is_timed else {}
 
 
 def _baseline(name: str, dataset: str, rate: float, facts: Facts) -> Cell:

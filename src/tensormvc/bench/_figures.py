@@ -95,8 +95,8 @@ def paper_figures(plans: Sequence[PlanResults], folder: str | Path | None) -> li
     ]
     if not sets:
         return []
-    figures = [_accuracy_figure([(results, data.name) for results, data in sets])]
-    return figures + (_data_figures(sets, folder) if folder is not None else [])
+    accuracy = _accuracy_figure([(results, data.name) for results, data in sets])
+    return [accuracy] * bool(accuracy.panels) + (_data_figures(sets, folder) if folder is not None else [])
 
 
 def _curve(results: PlanResults, dataset: str, method: str, transform: str) -> list[Selected]:
@@ -115,21 +115,25 @@ def _accuracy_figure(sets: Sequence[tuple[PlanResults, str]]) -> Figure:
     `MultiViewClustering`, which has no transform, is in all panels of a data set.
     """
     front_door = BASELINES["front-door"].title
-    panels, losses = [], {"FFT": [0.0], "adaptive": [0.0]}
+    panels: list[Panel] = []
+    losses: dict[str, list[float]] = {"FFT": [], "adaptive": []}
     for method in dict.fromkeys(method.name for results, _ in sets for method in results.plan.methods):
         for results, dataset in sets:
-            names = [transform.name for transform in results.plan.transforms]
-            curves = {name: curve for name in names if (curve := _curve(results, dataset, method, name))}
+            bases = {transform.name: transform.basis for transform in results.plan.transforms}
+            curves = {name: curve for name in bases if (curve := _curve(results, dataset, method, name))}
             if curves:
                 alone = _curve(results, dataset, front_door, NO_TRANSFORM)
                 shown = curves | ({front_door: alone} if alone else {})
                 panels.append(Panel(f"{method}, {dataset}", partial(_draw_accuracy, shown)))
             for name, curve in curves.items():
-                if name != "GFT(Ideal)":
-                    kind = "FFT" if name == "FFT" else "adaptive"
-                    losses[kind].append(curve[0].accuracy - curve[-1].accuracy)
-    numbers = {kind: float(np.sum(values)) / max(1, len(values) - 1) for kind, values in losses.items()}
-    return Figure("shuffle-rate", panels, numbers | {"most": max(map(abs, losses["adaptive"]))})
+                adaptive = bases[name].startswith(("gft", "agft")) and bases[name] != "gft-ideal"
+                if adaptive or bases[name] == "fft":
+                    losses["adaptive" if adaptive else "FFT"].append(curve[0].accuracy - curve[-1].accuracy)
+    numbers = {}
+    if all(losses.values()):
+        numbers = {kind: float(np.mean(values)) for kind, values in losses.items()}
+        numbers["most"] = max(map(abs, losses["adaptive"]))
+    return Figure("shuffle-rate", panels, numbers)
 
 
 def _draw_accuracy(curves: Mapping[str, Sequence[Selected]], ax: Any) -> None:

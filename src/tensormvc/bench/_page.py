@@ -63,9 +63,10 @@ def _head(plans: Sequence[PlanResults]) -> Html:
     notes = []
     if missing:
         notes.append(callout("warning", TEXTS["unfinished"].format(missing=missing)))
-    if failures := [(results.plan.label, *failure) for results in plans for failure in results.failures]:
+    if failed := {key for key in keys & plans[0].outcomes.keys() if plans[0].outcomes[key].error is not None}:
+        failures = [(results.plan.label, *failure) for results in plans for failure in results.failures]
         listed = [f"{plan}: {', '.join(cell.group)}: {count} × {error}" for plan, cell, error, count in failures]
-        notes.append(callout("warning", f"{sum(count for *_, count in failures)} fits failed", bullets(listed)))
+        notes.append(callout("warning", f"{len(failed)} fits failed", bullets(listed)))
     return join([facts(shown), *notes])
 
 
@@ -178,7 +179,8 @@ def _figures(figures: Sequence[Figure]) -> list[Html]:
     for one in figures:
         texts = TEXTS["figures"][one.key]
         body += [element("h3", texts["title"]), paragraph(element("strong", "The paper: "), texts["paper"])]
-        body.append(paragraph(element("strong", "Ours: "), texts["ours"].format(**one.numbers)))
+        if one.numbers:
+            body.append(paragraph(element("strong", "Ours: "), texts["ours"].format(**one.numbers)))
         if can_draw():
             drawn = [_panel(panel, f"{one.key}-{number}", texts["title"]) for number, panel in enumerate(one.panels)]
             body.append(folded(f"{len(drawn)} panels", side_by_side(*drawn, small=True)))

@@ -206,10 +206,10 @@ def settings(plans: Sequence[PlanResults]) -> list[Html]:
 
 def protocol(plans: Sequence[PlanResults]) -> list[Html]:
     """Return the data sets, the environments and the plans."""
-    data = {name: fact for results in plans for name, fact in results.facts.items()}
+    data = {(name, fact.digest): fact for results in plans for name, fact in results.facts.items()}
     listed = [
-        [name, fact.n_samples, fact.n_clusters, ", ".join(map(str, fact.n_features)), fact.digest]
-        for name, fact in data.items()
+        [name, fact.n_samples, fact.n_clusters, ", ".join(map(str, fact.n_features)), digest]
+        for (name, digest), fact in data.items()
     ]
     columns = ["Data set", "Samples", "Classes", "Features per view", "Hash of the contents"]
     body = [table("Data sets", columns, listed, "lrrll")]

@@ -20,6 +20,8 @@ from ._methods import BASELINES, METHODS, TRANSFORM_NAMES, find_transform
 
 # The tables of the paper that a plan can be compared with.
 PAPER_TABLES = ("clustering", "transform", "k_n", "k_a", "runtime")
+# The files that a report has beside those of its plans.
+REPORTED = ("settings", "deviations", "grid_edges", "comparisons", "index")
 
 
 class PlanError(ValueError):
@@ -355,6 +357,8 @@ def load_plan(plan: str | Path, *, seed: int | None = None, device: str | None =
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(f"{plan} cannot be read: {error}") from error
     name = file.name.removesuffix(".toml")
+    if name in REPORTED:
+        raise PlanError(f"{plan}: the report has a table of this name: rename the file")
     parsed = parse_plan(name, text)
     if device is not None and parsed.is_timed:
         if parsed.device is not None:

@@ -28,8 +28,8 @@ def paper_outlook(
     plans: Sequence[Plan], folder: Path, data: Path | None, n_jobs: int
 ) -> list[tuple[Plan, Outlook, float]]:
     """Return how much of each plan is left, and about how many seconds it takes with this number of processes."""
-    outlooks = [plan_outlook(plan, folder / RESULTS, data=data) for plan in plans]
-    return [(plan, one, one.seconds_left / _jobs(plan, n_jobs)) for plan, one in zip(plans, outlooks, strict=True)]
+    outlooks = [plan_outlook(plan, folder / RESULTS, data=data, n_jobs=n_jobs) for plan in plans]
+    return [(plan, one, one.seconds_left) for plan, one in zip(plans, outlooks, strict=True)]
 
 
 def reproduce(
@@ -61,13 +61,9 @@ def reproduce(
     folder.mkdir(parents=True, exist_ok=True)
     summaries, written = [], []
     for plan in plans:
-        options: dict[str, Any] = {"data": data, "n_jobs": _jobs(plan, n_jobs), "command": command}
+        options: dict[str, Any] = {"data": data, "n_jobs": n_jobs, "command": command}
         summaries.append(run_plan(plan, folder / RESULTS, progress=progress(plan), **options))
         # The figures that are computed from the data take minutes.
         last = (data or default_folder()) if plan is plans[-1] else None
         written = write_bench_report(folder / RESULTS, folder, force=True, data=last)
     return summaries, written
-
-
-def _jobs(plan: Plan, n_jobs: int) -> int:
-    return 1 if plan.is_timed else n_jobs  # fits beside each other would disturb the timings

@@ -145,7 +145,7 @@ def run_plan(
     data : str or path-like, optional
         Folder of the data sets; by default ``data`` in the folder that TENSORMVC_SHARED names, else ``../shared/data``.
     n_jobs : int, default=1
-        Number of worker processes, which share the processor cores.
+        Number of worker processes, which share the processor cores. A plan about seconds has one.
     retry : bool, default=False
         Whether to run failed fits again.
     command : str, default=""
@@ -170,6 +170,7 @@ def run_plan(
     start = time.time()
     if not isinstance(plan, Plan):
         plan = load_plan(plan)
+    n_jobs = used_jobs(plan, n_jobs)
     loaded, wanted = _load(plan, data)
     retry_before = start if retry else 0.0
     with Store(results) as store:
@@ -204,13 +205,22 @@ def _load(plan: Plan, folder: str | Path | None) -> tuple[dict[str, Data], list[
     return loaded, cells(plan, {name: data.facts for name, data in loaded.items()})
 
 
-def plan_outlook(plan: Plan, results: str | Path, *, data: str | Path | None = None) -> Outlook:
+def used_jobs(plan: Plan, n_jobs: int) -> int:
+    """Return the number of processes: fits beside each other would disturb timings."""
+    return 1 if plan.is_timed else n_jobs
+
+
+def plan_outlook(
+    plan: Plan, results: str | Path, *, data: str | Path | None = None, n_jobs: int = 1, retry: bool = False
+) -> Outlook:
     """Return how much of a plan is done, without running anything."""
     _, wanted = _load(plan, data)
-    if not Path(results).exists():
-        return _outlook(plan, wanted, {}, {})
-    with Store(results, must_exist=True) as store:
-        return outlook(plan, wanted, store)
+    if Path(results).exists():
+        with Store(results, must_exist=True) as store:
+            found = outlook(plan, wanted, store, time.time() if retry else 0.0)
+    else:
+        found = _outlook(plan, wanted, {}, {})
+    return replace(found, seconds_left=found.seconds_left / used_jobs(plan, n_jobs))
 
 
 def outlook(plan: Plan, wanted: Sequence[Cell], store: Store, retry_before: float = 0.0) -> Outlook:

@@ -124,7 +124,9 @@ class Store(AbstractContextManager["Store"]):
         end = time.monotonic() + _BUSY_SECONDS
         while True:
             try:
-                if self._pragma("journal_mode") == "wal" or self._pragma("application_id") not in (0, _APPLICATION):
+                is_empty = not self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+                usable = {_APPLICATION, 0} if is_empty else {_APPLICATION}
+                if self._pragma("journal_mode") == "wal" or self._pragma("application_id") not in usable:
                     return
                 self._connection.execute("PRAGMA journal_mode = WAL")
             except sqlite3.OperationalError as error:
@@ -187,7 +189,9 @@ class Store(AbstractContextManager["Store"]):
         """Claim the first fit that is neither finished nor claimed; None if there is none at the moment."""
         with self._transaction() as execute:
             running, query = self.running(), f"SELECT 1 FROM results WHERE key = ? AND ({_FINISHED})"
-            for free in jobs:
+            left = {claim["key"] for claim in execute("SELECT key FROM claims")}
+            # Last those that a process did not survive: others must not wait for them if they kill every process.
+            for free in sorted(jobs, key=lambda job: job.key in left):
                 if free.key not in running and execute(query, (free.key, retry_before)).fetchone() is None:
                     break
             else:

@@ -50,7 +50,7 @@ def run_bench(
     results = Path(f"{loaded.name}.sqlite") if output is None else output
     if dry_run:
         with working_on_data(), _results(results, BAD_OUTPUT):
-            outlook = plan_outlook(loaded, results, data=data)
+            outlook = plan_outlook(loaded, results, data=data, n_jobs=jobs, retry=retry)
         words = f"{loaded.name}: {outlook.in_words()}"
         show({"plan": loaded.name, "results": results, **vars(outlook)}, as_json, [words])
         return

@@ -13,7 +13,7 @@ _REMARKS = {
     "n_duplicates": "rows repeat an earlier row",
     "n_constant": "columns are constant",
     "n_missing": "rows are entirely NaN: this view is missing for these samples",
-    "n_empty": "rows are empty (all zero): --method auto treats this view as missing for these samples",
+    "n_empty": "rows are empty (all zero): in views of three or more features, --method auto treats them as missing",
     "n_nonfinite": "other values are NaN or infinite",
 }
 

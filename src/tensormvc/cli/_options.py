@@ -30,8 +30,8 @@ else:
 
 # Parameters of the estimators that have an option of their own.
 _OWN_OPTIONS = {"n_clusters": "-k", "basis": "--basis", "random_state": "--seed"}
-# Parameters that only --method auto has.
-_OF_AUTO = {"normalisation", "view_weights", "time_budget"}
+# Parameters of --method auto.
+_OF_AUTO = {"normalisation", "view_weights", "time_budget", "effort", "device", "n_jobs", "verbose"}
 
 
 def argument(group: str, name: str) -> Any:

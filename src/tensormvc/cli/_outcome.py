@@ -39,7 +39,7 @@ def working_on_data() -> Iterator[None]:
         raise usage_error(str(error)) from error
     except LayoutError as error:
         raise Failure(BAD_DATA, f"{error}\n{_READING}") from error
-    except (ValueError, TypeError, MemoryError) as error:
+    except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
         raise Failure(BAD_DATA, str(error) or type(error).__name__) from error
 
 

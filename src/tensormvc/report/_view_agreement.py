@@ -11,6 +11,7 @@ from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import normalize
 
 from ..auto import impute_views
+from ..auto._samples import zeros_are_values
 from ..backend.arrays import is_sparse
 from ..graphs import SumGraph
 from ..views import as_views
@@ -86,6 +87,5 @@ def agreement(views: list[Any], labels: NDArray[Any]) -> Agreement:
 
 def _present(part: Any, absent: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Return which rows have a value; empty ones all look alike."""
-    empty = np.asarray(abs(part).max(axis=1).toarray() if is_sparse(part) else np.abs(part).max(axis=1)).ravel() == 0
-    # A view of zeros alone is one of constants.
-    return np.flatnonzero(~absent if (absent | empty).all() else ~(absent | empty))
+    sizes = np.asarray(abs(part).max(axis=1).toarray() if is_sparse(part) else np.abs(part).max(axis=1)).ravel()
+    return np.flatnonzero(~absent if zeros_are_values(part.shape[1], sizes.max()) else ~absent & (sizes > 0))

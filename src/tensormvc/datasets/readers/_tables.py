@@ -21,13 +21,17 @@ PARQUET = (".parquet", ".pq")
 TABLES = (".csv", ".tsv", ".tab", *PARQUET)
 _ID_NAMES = (
     "id", "ids", "sampleid", "sampleids", "sample", "samples", "samplename", "index", "name", "names", "barcode",
-    "barcodes", "key", "uid", "uuid", "unnamed0", "indexlevel0", "rowid", "rownames", "",
+    "barcodes", "uid", "uuid", "unnamed0", "indexlevel0", "rowid", "rownames", "",
 )  # fmt: skip
 # A first column of these names holds ids if its values are unique.
 _FIRST_IDS = re.compile(
-    "(sample|subject|patient|participant|case|cell|donor|person|individual|specimen|respondent|customer|well|record|mrn)"
+    "(sample|subject|patient|participant|case|cell|donor|person|individual|specimen|respondent|customer|well|record|mrn"
+    "|key)"
     "(no|nr|number|name|code|id)?"
 )
+_ENDS_IN_ID = re.compile(r"[\W_][iI][dD]$|[a-z]I[dD]$")
+# The names of the index of a data frame, whose values only number the rows.
+_INDEX_NAMES = ("", "index", "unnamed0", "indexlevel0", "rownames")
 # Missing values in R and pandas.
 _NULLS = ["", "NA", "NaN", "nan", "-NaN", "-nan", "N/A", "n/a", "#N/A", "#NA", "<NA>", "null", "NULL", "None"]
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
@@ -119,6 +123,8 @@ def _match_rows(
     if len({table.n_rows for table in tables}) > 1:
         remedy = "add a column 'id' to each, or pass on=NAME"
         raise LayoutError(f"the files have different numbers of rows and no id column: {_outline(tables)}; {remedy}")
+    for table in tables:
+        table.refuse_repeated_ids()
     first = next(iter(ids.values()), None)
     if first is not None and any(np.any(first.astype(str) != column.astype(str)) for column in ids.values()):
         raise DataError(f"the ids are in different orders, but not every file has ids to join on; {_outline(tables)}")
@@ -239,7 +245,19 @@ class Table:
         is_float = self.arrow.types.is_floating(self.schema.field(name).type)
         if is_float and not all(float(value).is_integer() for value in values):
             return is_unique and _is_id(name)  # and not a lipid
-        return is_unique or plain(name) in _ID_NAMES or plain(name).endswith("id")
+        return is_unique or plain(name) in _ID_NAMES or bool(_ENDS_IN_ID.search(name))
+
+    def refuse_repeated_ids(self) -> None:
+        """Refuse ids that would name several samples; the index of a joined data frame may repeat."""
+        if self.ids is None or self.id_column is None or plain(self.id_column) in _INDEX_NAMES:
+            return
+        values, counts = np.unique(self.ids, return_counts=True)
+        if counts.max() > 1:
+            raise LayoutError(
+                f"{self.path.name}: column {self.id_column!r} seems to hold the sample ids, but {values[counts.argmax()]!s} "
+                f"is there {counts.max()} times: pass on=NAME (--on NAME) if another column does, or rename this one "
+                "if it is a feature"
+            )
 
     def as_text(self, name: str) -> Any:
         """Return a column with nulls for missing values, from CSV as the text in the file: 007 is not 7."""
@@ -396,7 +414,7 @@ class Table:
 def _is_id(name: str) -> bool:
     """Whether this is a usual name of ids; signs alone, such as %, are none."""
     word = plain(name) or name.strip(" #")
-    return word in _ID_NAMES or bool(_FIRST_IDS.fullmatch(word) or re.search(r"[\W_][iI][dD]$|[a-z]I[dD]$", name))
+    return word in _ID_NAMES or bool(_FIRST_IDS.fullmatch(word) or _ENDS_IN_ID.search(name))
 
 
 def _is_header(names: list[str]) -> bool:
