@@ -251,9 +251,11 @@ class SampleExplanation:
     view_weights : dict of str to float
         Weight of each view for the sample; 0 for a view that it lacks.
     votes : dict of str to dict of int to float
-        For each view that the sample has, the shares of the clusters among its nearest landmarks.
+        For each view that the sample has, the shares of the clusters among its nearest landmarks; for a sample that is
+        no landmark, "all views" together.
     neighbours : tuple of (landmark, cluster, distance)
-        The nearest landmarks, nearest first, with their clusters and distances.
+        The nearest landmarks, nearest first, with their clusters and distances, which are None for a sample that is no
+        landmark.
 
     Examples
     --------
@@ -275,7 +277,7 @@ class SampleExplanation:
     membership: dict[int, float]
     view_weights: dict[str, float]
     votes: dict[str, dict[int, float]]
-    neighbours: tuple[tuple[Any, int, float], ...]
+    neighbours: tuple[tuple[Any, int, float | None], ...]
 
     @property
     def runner_up(self) -> int | None:
@@ -303,14 +305,21 @@ class SampleExplanation:
         )
         if self.runner_up is not None:
             line += f"; runner-up: cluster {self.runner_up} (share {self.runner_up_share:.2f})"
-        width = max(len("view"), *map(len, self.view_weights))
+        names = dict.fromkeys([*self.view_weights, *self.votes])
+        width = max(len("view"), *map(len, names))
         lines = [line, f"  {'view':<{width}}  weight  votes"]
-        for view, weight in self.view_weights.items():
-            ranked = sorted(self.votes.get(view, {}).items(), key=lambda item: (-item[1], item[0]))
+        for name in names:
+            weight = f"{self.view_weights[name]:.2f}" if name in self.view_weights else ""
+            ranked = sorted(self.votes.get(name, {}).items(), key=lambda item: (-item[1], item[0]))
             votes = ", ".join(f"cluster {cluster}: {100 * share:.0f} %" for cluster, share in ranked if share > 0)
-            lines.append(f"  {view:<{width}}  {weight:>6.2f}  {votes or 'missing'}")
+            lines.append(
+                f"  {name:<{width}}  {weight:>6}  {votes or ('' if self.view_weights[name] else 'missing')}".rstrip()
+            )
         if self.neighbours:
-            texts = [f"{name} (cluster {cluster}, distance {far:.2g})" for name, cluster, far in self.neighbours]
+            texts = [
+                f"{name} (cluster {cluster}{'' if far is None else f', distance {far:.2g}'})"
+                for name, cluster, far in self.neighbours
+            ]
             lines.append("  nearest landmarks: " + ", ".join(texts))
         return "\n".join(lines)
 

@@ -354,10 +354,15 @@ def _decoded_object(tree: dict[str, Any], arrays: list[NDArray[Any]]) -> Any:
         message = f"the parameters of a {tree['class']} do not fit tensormvc {__version__} ({error})"
         raise _UnreadableError(f"{message}: use the version that saved the file") from error
     attributes = {name: _decoded(item, arrays) for name, item in tree["attributes"].items()}
-    wrong = [name for name in attributes if not name.isidentifier() or callable(getattr(kind, name, None))]
+    wrong = [name for name in attributes if not name.isidentifier() or _is_special(kind, name)]
     _refuse_if(wrong or (attributes and not isinstance(value, BaseEstimator)), f"a {kind.__name__} has no {wrong}")
     vars(value).update(attributes)
     return value
+
+
+def _is_special(kind: type, name: str) -> bool:
+    """Whether an attribute would take the place of a method, or of what scikit-learn shows of an estimator."""
+    return name.startswith("__") or hasattr(BaseEstimator, name) or callable(getattr(kind, name, None))
 
 
 # The archive.
@@ -435,7 +440,10 @@ def _checked(stream: BinaryIO) -> BinaryIO:
     tail = stream.read()
     damaged = size < _END_OF_DIRECTORY or tail[-_DIGEST_LENGTH:] != _digest(stream)
     _refuse_if(damaged, "the file is damaged or incomplete: copy it again, or save the model again")
-    # Fields of the record at the end of a zip archive, and of the one that large archives have in addition.
+    # The record at the end of a zip archive, whose comment is the digest, and the one that large archives have as well.
+    end = tail[-_END_OF_DIRECTORY:-_DIGEST_LENGTH]
+    no_end = not end.startswith(b"PK\x05\x06") or end[-2:] != struct.pack("<H", _DIGEST_LENGTH)
+    _refuse_if(no_end, "this is not a model file: expected one that tensormvc.save wrote")
     (length,) = struct.unpack_from("<L", tail, len(tail) - _END_OF_DIRECTORY + 12)
     if tail[-_END_OF_DIRECTORY - 20 :].startswith(b"PK\x06\x07"):
         length = max(length, *struct.unpack_from("<Q", tail, len(tail) - _END_OF_DIRECTORY - 20 - 56 + 40))

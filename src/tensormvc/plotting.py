@@ -654,8 +654,11 @@ def plot_sample_votes(explained: Any, *, ax: Axes | None = None) -> Axes:
     groups = {f"cluster {explained.cluster}": explained.cluster}
     if explained.runner_up is not None:
         groups[f"cluster {explained.runner_up} (runner-up)"] = explained.runner_up
-    heights = [-number for number in range(len(explained.view_weights))]
-    votes = [explained.votes.get(view, {}) for view in explained.view_weights]
+    # Of a sample that is no landmark, only the votes of all views together are known.
+    weights = {} if explained.votes.keys() - explained.view_weights.keys() else explained.view_weights
+    shown = [*(weights or explained.votes)]
+    heights = [-number for number in range(len(shown))]
+    votes = [explained.votes.get(view, {}) for view in shown]
     left = np.zeros(len(votes))
     for number, (name, cluster) in enumerate(groups.items()):
         shares = np.array([shares.get(cluster, 0.0) for shares in votes])
@@ -663,7 +666,9 @@ def plot_sample_votes(explained: Any, *, ax: Axes | None = None) -> Axes:
         left += shares
     others = np.array([sum(shares.values()) for shares in votes]) - left
     ax.barh(heights, others, left=left, height=0.7, color="#CCCCCC", label="other clusters")
-    names = [f"{_plain(shortened(view, 16))}\n(weight {weight:.2f})" for view, weight in explained.view_weights.items()]
+    names = [
+        _plain(shortened(view, 16)) + (f"\n(weight {weights[view]:.2f})" if view in weights else "") for view in shown
+    ]
     ax.set_yticks(heights, names)
     ax.set_xlim(0, 1)
     _legend(ax)

@@ -14,6 +14,7 @@ from .auto._evidence import Measure, modularity, neighbour_information
 from .auto._looks import gather_evidence
 from .auto._number import estimate_n_clusters
 from .auto._samples import Samples
+from .auto._scaling import refuse_sizes
 from .backend.checks import random_seed
 from .backend.linalg import one_hot
 from .metrics import ari
@@ -107,6 +108,7 @@ def select_model(
     unscaled = as_views(views, view_sizes=view_sizes, unit=False, lenient=True).on_host()
     labelings = [_labels_of(name, candidate, unscaled) for name, candidate in named.items()]
     if criterion in _ON_GRAPHS:
+        refuse_sizes(unscaled.sizes.max(axis=0), unscaled.names)
         samples = Samples.of(unscaled.arrays, unscaled.missing)
         evidence = gather_evidence(samples.completed(unscaled, samples.described))
         scores = [evidence.score(labels[samples.described], *_ON_GRAPHS[criterion]) for labels in labelings]

@@ -3,7 +3,7 @@
 import copy
 import inspect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import joblib
@@ -58,6 +58,12 @@ class Clusterer:
             )
         self.estimator, self.views, self.sample_graph = estimator, views, sample_graph
         self.n_samples, _ = view_sizes_of(views)
+        parts = views.values() if isinstance(views, Mapping) else views if is_several(views) else ()
+        if any(getattr(part, "shape", (self.n_samples,))[0] != self.n_samples for part in parts):
+            raise ValueError(
+                "the tables list different samples, whose rows cannot be permuted together: reindex all of them on the "
+                "same samples first"
+            )
         self.name = getattr(estimator, "__name__", None) or type(estimator).__name__
         if not self.is_function and not is_ours(estimator):
             self.views = _concatenated(views)
@@ -148,7 +154,7 @@ def is_ours(estimator: Any) -> bool:
 
 def _concatenated(views: Any) -> Any:
     """Return the views side by side in one matrix; a single one as it is."""
-    if not is_several(views) and not hasattr(views, "mod"):
+    if not is_several(views) and not (hasattr(views, "mod") and hasattr(views, "obs_names")):
         return views
     parts = collect(views, None).parts
     if len(parts) == 1:

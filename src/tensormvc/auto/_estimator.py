@@ -28,6 +28,7 @@ from ._consensus import cluster_embedding, consensus_embedding, consensus_shares
 from ._effort import EFFORTS, Effort, choose_effort
 from ._evidence import Evidence
 from ._fitted import FittedClustering, FittedView
+from ._impute import gaps_of
 from ._looks import gather_looks
 from ._map import place as place_on_map
 from ._members import Look, made_by_absence, run_looks
@@ -35,7 +36,7 @@ from ._number import cluster_number
 from ._on_dask import DaskSource, each_on_dask
 from ._placement import Placement, confidence, strongest
 from ._report import report_on
-from ._samples import first_of_duplicates
+from ._samples import Samples, first_of_duplicates
 from ._scaling import RECIPES, refuse_sizes
 from ._source import ClusterSizes, LocalSource, Source
 from ._tree import ClusterTree
@@ -73,8 +74,9 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
     compare with published results.
 
     With n samples, d features in all, m views, k clusters and L landmarks (at most 10 000 by default), the neighbour
-    searches take O(n·L·d) time and the clusterings O(L·k²). Memory is O(n·(k + m) + L·d), in addition to the views.
-    Samples beyond the landmarks get the labels of their nearest landmarks.
+    searches take O(n·L·d) time and the clusterings O(L·k²). Memory is O(n·(k + m) + L·d), in addition to the views, and
+    for each thread a Ward tree of 60·k landmarks, which takes O(k²) and is about 1 GB for 200 clusters. Samples beyond
+    the landmarks get the labels of their nearest landmarks.
 
     Views on disk (`numpy.memmap`, and HDF5 and Parquet files opened by `load_views`) of more than 8 MB stay there: they
     are read twice, in blocks of rows, and results with several numbers per sample are stored in temporary files. Dask
@@ -260,7 +262,7 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
             warn_caller(f"{message}, possibly because of duplicate or missing samples", ConvergenceWarning)
             self.n_clusters_ = found
         self.landmarks_ = landmarks
-        self._set_results(source, _fitted(landmark_views, samples.hashes, tried[0].evidence, shares, embedding))
+        self._set_results(source, _fitted(landmark_views, samples, tried[0].evidence, shares, embedding))
         self.report_ = report_on(
             tried,
             views,
@@ -418,7 +420,7 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
         among = self.fitted_.graph.tocoo()
         entries = sp.coo_array((among.data, (rows[among.coords[0]], rows[among.coords[1]])), shape=(n, n))
         to = self.links_.tocoo()
-        kept = to.data < 1
+        kept = ~np.isin(to.coords[0], rows)
         links = sp.coo_array((to.data[kept], (to.coords[0][kept], rows[to.coords[1][kept]])), shape=(n, n))
         return sp.csr_array(entries + links + links.T)
 
@@ -458,12 +460,15 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
         if feature_names is None:
             feature_names = [view.feature_names for view in views]
         return explain_clusters(
-            [view.values for view in views],
+            [view.known_values for view in views],
             np.argmax(self.fitted_.shares, axis=1),
             missing=missing,
             confidence=confidence(self.fitted_.shares),
             view_support=self.fitted_.evidence.sample_weights[self.fitted_.first_of_duplicates][:, given],
-            relative=[RECIPES[view.scaling.name].relative and view.values.min() >= 0 for view in views],
+            relative=[
+                RECIPES[view.scaling.name].relative and view.values.shape[1] > 1 and view.values.min() >= 0
+                for view in views
+            ],
             feature_names=feature_names,
             view_names=self.view_names_,
             sample_ids=self._names_of(self.landmarks_),
@@ -589,7 +594,7 @@ def _without_artefacts(shares: NDArray[np.float64], evidence: Evidence) -> NDArr
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
-def _fitted(views: Views, hashes: Any, evidence: Evidence, shares: Any, embedding: Any) -> FittedClustering:
+def _fitted(views: Views, samples: Samples, evidence: Evidence, shares: Any, embedding: Any) -> FittedClustering:
     columns = zip(
         views.names,
         views.feature_names,
@@ -597,13 +602,14 @@ def _fitted(views: Views, hashes: Any, evidence: Evidence, shares: Any, embeddin
         evidence.scalings,
         evidence.weights.tolist(),
         views.arrays,
+        [None if (gaps := gaps_of(array)) is None else sp.csr_array(gaps) for array in samples.arrays],
         strict=True,
     )
     fitted = FittedClustering(
         views=[FittedView(*column) for column in columns],
         view_order=views.view_order,
         missing=views.missing,
-        hashes=hashes,
+        hashes=samples.hashes,
         shares=shares,
         priority=np.arange(shares.shape[1]),
         embedding=embedding,

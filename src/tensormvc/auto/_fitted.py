@@ -29,7 +29,10 @@ from ._tree import ClusterTree, build_tree
 
 @dataclass(frozen=True)
 class FittedView:
-    """What a model knows of a view: its name, features, scaling, weight, and the landmarks' values in it."""
+    """What a model knows of a view: its name, features, scaling, weight, and the landmarks' values in it.
+
+    `gaps` says which of the values were missing, and completed; None if there are none.
+    """
 
     name: str
     feature_names: NDArray[np.str_] | None
@@ -37,6 +40,15 @@ class FittedView:
     scaling: Scaling
     weight: float
     values: Any
+    gaps: sp.csr_array | None = None
+
+    @property
+    def known_values(self) -> Any:
+        """The landmarks' values, NaN where they were completed."""
+        if self.gaps is None:
+            return self.values
+        entries = np.full(self.gaps.nnz, np.nan)
+        return self.values + sp.csr_array((entries, self.gaps.indices, self.gaps.indptr), shape=self.gaps.shape)
 
     @property
     def columns(self) -> list[str] | None:
@@ -162,15 +174,16 @@ class FittedClustering:
 
     def votes(
         self, links: sp.csr_array, labels: NDArray[np.intp]
-    ) -> tuple[dict[str, dict[int, float]], list[tuple[int, float]]]:
+    ) -> tuple[dict[str, dict[int, float]], list[tuple[int, float | None]]]:
         """Return the clusters of the nearest landmarks of a sample, by view, and these landmarks with their distances.
 
-        A landmark is not counted among its own neighbours. Of another sample only the links in all its views are known.
+        A landmark, or a sample that equals one, is not counted among its own neighbours. Of another sample only the
+        links in all its views are known, without distances.
         """
-        if links.nnz != 1:
+        if links.nnz != 1 or links.data[0] < 1:
             order = np.lexsort((links.indices, -links.data))
             shares = np.bincount(labels[links.indices], links.data) if links.nnz else np.zeros(0)
-            pairs = [(int(links.indices[j]), float("nan")) for j in order]
+            pairs: list[tuple[int, float | None]] = [(int(links.indices[j]), None) for j in order]
             total = {cluster: float(share) / shares.sum() for cluster, share in enumerate(shares) if share}
             return {"all views": total}, pairs
         landmark, found, nearest = int(links.indices[0]), {}, []

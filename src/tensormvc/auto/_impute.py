@@ -73,7 +73,7 @@ class Completion:
 
     def completed(self, arrays: list[Any], missing: NDArray[np.bool_]) -> list[Any]:
         """Return samples with single gaps filled by the mean of their nearest neighbours among the other samples."""
-        gaps = [_gaps(array) for array in arrays]
+        gaps = [gaps_of(array) for array in arrays]
         rows = np.unique(np.concatenate([gap.nonzero()[0] for gap in gaps if gap is not None] or [np.zeros(0, int)]))
         if not len(rows):
             return arrays
@@ -119,7 +119,7 @@ def complete_gaps(arrays: list[Any], missing: NDArray[np.bool_]) -> list[Any]:
     -------
     list of arrays (n, d_v)
     """
-    gaps = [_gaps(array) for array in arrays]
+    gaps = [gaps_of(array) for array in arrays]
     if all(gap is None for gap in gaps):
         return arrays
     filled = _from_neighbours(arrays, gaps, missing)
@@ -129,7 +129,7 @@ def complete_gaps(arrays: list[Any], missing: NDArray[np.bool_]) -> list[Any]:
         if gap is not None:
             held_out = ~missing[:, v, None] & (rng.random(gap.shape) < _HELD_OUT)
             without[v] = np.where(held_out, np.nan, _dense(arrays[v]))
-    found = _from_neighbours(without, [_gaps(array) for array in without], missing)
+    found = _from_neighbours(without, [gaps_of(array) for array in without], missing)
     for v, gap in enumerate(gaps):
         if gap is not None:
             rows = ~missing[:, v]
@@ -243,7 +243,7 @@ def has_gaps(array: Any) -> bool:
     return bool(np.isnan((array.data if is_sparse(array) else array).sum()))
 
 
-def _gaps(array: Any) -> NDArray[np.bool_] | None:
+def gaps_of(array: Any) -> NDArray[np.bool_] | None:
     """Return which values are NaN, or None if there is none."""
     return np.isnan(_dense(array)) if has_gaps(array) else None
 
@@ -290,6 +290,10 @@ def impute_views(views: Any, *, view_sizes: Sequence[int] | None = None) -> Any:
     for name, missing in zip(taken.names, taken.missing.T, strict=True):
         if missing.all():
             raise ValueError(f"{name} has no values to complete it from: leave this view out")
+    for name, array, missing in zip(taken.names, taken.arrays, taken.missing.T, strict=True):
+        unknown = () if (gaps := gaps_of(array)) is None else np.flatnonzero(gaps[~missing].all(axis=0))
+        if len(unknown):
+            raise ValueError(f"{name} has no known value in column {unknown[0]}: leave this column out")
     arrays = complete_samples(complete_gaps([lean(a) for a in taken.arrays], taken.missing), taken.missing)
     position = {v: i for i, v in enumerate(taken.view_order)}
     whole = [taken.to_given_order(_dense(arrays[position[v]])) for v in range(taken.n_views)]

@@ -120,8 +120,10 @@ class Options:
             if name != "auto":
                 refuse_negative(array, name, view)
         self.suitable = [
-            suitable_scalings(array[rows]) if name == "auto" else [name]
-            for array, rows, name in zip(self.arrays, self.rows, self.requested, strict=True)
+            suitable_scalings(array[rows], n_gaps) if name == "auto" else [name]
+            for array, rows, name, n_gaps in zip(
+                self.arrays, self.rows, self.requested, views.n_gaps or repeat(0), strict=False
+            )
         ]
         self._fitted: dict[tuple[int, str], _Option] = {}
 

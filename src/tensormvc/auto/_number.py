@@ -22,6 +22,7 @@ from ._landmarks import shuffled
 from ._looks import gather_looks
 from ._members import AGREEMENT_TEMPERATURE, pairwise_agreement
 from ._samples import Samples
+from ._scaling import refuse_sizes
 from ._spectrum import low_frequencies
 
 _COMPARED_SAMPLES = 1000
@@ -123,6 +124,7 @@ def estimate_n_clusters(
     4
     """
     unscaled = as_views(views, view_sizes=view_sizes, unit=False, lenient=True).on_host()
+    refuse_sizes(unscaled.sizes.max(axis=0), unscaled.names)
     samples = Samples.of(unscaled.arrays, unscaled.missing)
     described = samples.described[shuffled(unscaled.row_keys[samples.described])][:_COMPARED_SAMPLES]
     return cluster_number(gather_looks(samples.completed(unscaled, described), normalisation))

@@ -93,7 +93,10 @@ class Samples:
 
     def as_views(self, views: Views, rows: NDArray[np.intp], keys: NDArray[np.uint64]) -> Views:
         """Return these samples, which are some rows of views, with their single gaps completed."""
-        arrays = complete_gaps(self.arrays, self.missing) if any(views.n_gaps) else self.arrays
+        arrays, n_gaps = self.arrays, (0,) * len(self.arrays)
+        if any(views.n_gaps):
+            n_gaps = tuple(int(np.isnan(array.data if is_sparse(array) else array).sum()) for array in arrays)
+            arrays = complete_gaps(arrays, self.missing)
         return Views(
             arrays=tuple(map(lean, arrays)),
             order=rows,
@@ -105,6 +108,7 @@ class Samples:
             as_given=(None,) * len(self.arrays),
             feature_names=views.feature_names,
             categories=views.categories,
+            n_gaps=n_gaps,
         )
 
 

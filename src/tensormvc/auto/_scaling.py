@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, eigh
 from sklearn.preprocessing import normalize
+from sklearn.utils.extmath import row_norms
 
 from ..backend.arrays import in_double, is_sparse, is_tensor, namespace, on_device, on_host
 from ..backend.linalg import leading_eigenpairs
@@ -209,9 +210,12 @@ class Scaling:
             scaled = _times(scaled, self.factor)
         if self.components is not None:
             scaled = _projected(scaled, self.components) if one_by_one else scaled @ self.components
+        rounding: Any = 0.0
         if self.offset is not None:
-            scaled = (scaled.toarray() if is_sparse(scaled) else scaled) - self.offset
-        return (_unit(scaled) if recipe.unit and scaled.shape[1] > 1 else scaled) / self.size
+            scaled = scaled.toarray() if is_sparse(scaled) else scaled
+            rounding = 10 * np.finfo(np.float64).eps * _lengths(scaled)
+            scaled = scaled - self.offset
+        return (_unit(scaled, least=rounding) if recipe.unit and scaled.shape[1] > 1 else scaled) / self.size
 
 
 def fit_and_scale(view: Any, name: str, device: Any = None) -> tuple[Scaling, Any]:
@@ -249,12 +253,23 @@ def fit_and_scale(view: Any, name: str, device: Any = None) -> tuple[Scaling, An
     return replace(scaling, size=size), scaled / size
 
 
-def _unit(view: Any, norm: str = "l2") -> Any:
-    """Return the samples divided by their length, or by the sum of their sizes for the norm "l1"; zeros stay zeros."""
-    if not is_tensor(view):
+def _unit(view: Any, norm: str = "l2", least: Any = 0.0) -> Any:
+    """Return the samples divided by their length, or by the sum of their sizes for the norm "l1".
+
+    Those up to the length `least` stay as they are. (scikit-learn's `normalize` leaves out all below 2e-15.)
+    """
+    if is_sparse(view):
         return normalize(view, norm=norm)
-    lengths = view.norm(p=int(norm[1]), dim=1, keepdim=True)
-    return view / lengths.where(lengths > 10 * np.finfo(np.float64).eps, 1.0)
+    lengths = _lengths(view, norm)
+    lengths[lengths <= least] = 1.0
+    return view / lengths[:, None]
+
+
+def _lengths(view: Any, norm: str = "l2") -> Any:
+    """Return the lengths of (dense) samples."""
+    if is_tensor(view):
+        return view.norm(p=int(norm[1]), dim=1)
+    return row_norms(view) if norm == "l2" else np.abs(view).sum(axis=1)
 
 
 def _mean_square(view: Any) -> float:
@@ -390,17 +405,17 @@ def refuse_negative(view: Any, scaling: str, name: str) -> None:
         )
 
 
-def suitable_scalings(view: Any) -> list[str]:
+def suitable_scalings(view: Any, n_gaps: int = 0) -> list[str]:
     """Return the names of the scalings that make sense for the values of a (lean) view.
 
     Sparse views are not centred, square roots need non-negative values, tf-idf and logarithms need counts, and
-    log-ratios a panel of features that are mostly present.
+    log-ratios a panel of features that are mostly present. As many values as there were gaps need not be whole.
     """
     values = view.data if is_sparse(view) else view
     names = [name for name, recipe in RECIPES.items() if not recipe.values and not (is_sparse(view) and recipe.fills)]
     if values.size and values.min() >= 0:
         names += ["root", "root-whitened"]
-        if np.array_equal(values, np.rint(values)):
+        if np.count_nonzero(values != np.rint(values)) <= n_gaps:
             # Of a single feature, nothing is left by them.
             if view.shape[1] > 1:
                 names += ["log-counts"] + ["log-ratio"] * (view.shape[1] <= _PANEL)

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from ..backend.checks import check_memory
 from ..backend.linalg import thin_svd
 from ..backend.threads import device_lock
 from ..graphs import normalised_adjacency
@@ -79,6 +80,7 @@ def low_frequencies(
             )
         if pairs is not None:
             return pairs
+    check_memory(4 * 8 * n * n, f"the spectrum of {n:,} landmarks", "lower effort or n_clusters")
     return dense_eigenpairs(np.eye(n) - adjacency.toarray(), count)
 
 

@@ -199,7 +199,7 @@ def check_lengths(lengths: list[int], names: list[str]) -> None:
 
 def view_sizes_of(views: Any) -> tuple[int, int]:
     """Return (n_samples, n_views) of any input, without a look at its values."""
-    collected = collect(views, None)
+    collected = collect(views, None, lenient=True)
     parts, names = collected.parts, collected.names
     for part, name in zip(parts, names, strict=True):
         if len(shape := getattr(part, "shape", (0, 0))) != 2:
