@@ -312,9 +312,8 @@ class SampleExplanation:
             weight = f"{self.view_weights[name]:.2f}" if name in self.view_weights else ""
             ranked = sorted(self.votes.get(name, {}).items(), key=lambda item: (-item[1], item[0]))
             votes = ", ".join(f"cluster {cluster}: {100 * share:.0f} %" for cluster, share in ranked if share > 0)
-            lines.append(
-                f"  {name:<{width}}  {weight:>6}  {votes or ('' if self.view_weights[name] else 'missing')}".rstrip()
-            )
+            votes = "missing" if self.view_weights.get(name) == 0 else votes
+            lines.append(f"  {name:<{width}}  {weight:>6}  {votes}".rstrip())
         if self.neighbours:
             texts = [
                 f"{name} (cluster {cluster}{'' if far is None else f', distance {far:.2g}'})"
