@@ -26,8 +26,9 @@ from sklearn.preprocessing import normalize
 import tensormvc as tm
 from tensormvc.auto import _consensus, _members
 from tensormvc.auto._estimator import _consensus as consensus_of
+from tensormvc.auto._landmarks import shuffled
 from tensormvc.auto._looks import gather_looks
-from tensormvc.auto._samples import Samples
+from tensormvc.auto._samples import Samples, first_of_duplicates
 from tensormvc.auto._spectrum import low_frequencies
 from tensormvc.backend.linalg import one_hot
 from tensormvc.bench._methods import BASELINES
@@ -123,10 +124,13 @@ def seeds(results):
         results.keep(ARI=round(float(np.mean(pairs)), 4), same=all(same), accuracy=accuracy)
 
 
-def looks_at(views, most=1000):
+def samples_of(views, most=1000):
+    """Return the samples that a fit looks at: as views, which of the input they are, and the first of equal ones."""
     taken = as_views(views, unit=False, lenient=True).on_host()
     samples = Samples.of(taken.arrays, taken.missing)
-    return gather_looks(samples.completed(taken, samples.described[:most]))
+    rows = samples.described[shuffled(taken.row_keys[samples.described])][:most]
+    same = first_of_duplicates(samples.hashes[rows], samples.missing[rows])
+    return samples.completed(taken, rows), taken.order[rows], same
 
 
 def number(results):
@@ -161,7 +165,7 @@ def part_of(classes, name, part, most=1500):
 
 def keep_numbers(results, views, classes, *, slow):
     found = tm.estimate_n_clusters(views)
-    graph = looks_at(views)[0].graph("joint")
+    graph = gather_looks(samples_of(views)[0])[0].graph("joint")
     numbers, (values, vectors) = found.candidates, low_frequencies(graph, int(found.candidates[-1]) + 1)
     results.add(eigengap=int(numbers[np.argmax(np.diff(values)[numbers - 1])]), leiden=leiden(graph))
     if slow:
@@ -211,9 +215,9 @@ def tensors(results):
         views, classes = load(name)
         views, classes = [view[:MOST_FOR_TENSORS] for view in views], classes[:MOST_FOR_TENSORS]
         k = int(classes.max() + 1)
-        model = fit(views, k, **USUAL)
-        looks, order = consensus_looks(views, k, model)
-        alone = consensus_of(looks, k, 0, model.fitted_.first_of_duplicates)[0].argmax(axis=1)
+        samples, order, same = samples_of(views)
+        looks, _ = _members.run_looks(gather_looks(samples), k, None, 0, np.inf, lambda *_: None)
+        alone = consensus_of(looks, k, 0, same)[0].argmax(axis=1)
         evidence, y = looks[0].evidence, classes[order]
         made = {
             f"ESTMC, alpha={alpha}": tm.ESTMC(k, "gft-sum", alpha=alpha, random_state=0) for alpha in (0.01, 0.1, 1)
@@ -222,17 +226,12 @@ def tensors(results):
         parts = [np.asarray(p.toarray() if hasattr(p, "toarray") else p) for p in evidence.parts]
         found = {method: estimator.fit_predict(parts) for method, estimator in made.items()}
         labelings = {member.name: member.labels for member in looks[0].members} | found
-        with_them = _members._weighted([_members._scored(evidence, labelings), *looks[1:]])
-        joint = consensus_of(with_them, k, 0, model.fitted_.first_of_duplicates)[0].argmax(axis=1)
+        others = [(look.evidence, {member.name: member.labels for member in look.members}) for look in looks[1:]]
+        with_them = _members._weighted([_members._scored(*look) for look in [(evidence, labelings), *others]])
+        joint = consensus_of(with_them, k, 0, same)[0].argmax(axis=1)
         weight = sum(m.weight for look in with_them for m in look.members if m.name in found)
         results.add(alone=scores(y, alone)["ACC"], joint=scores(y, joint)["ACC"], weight=round(weight, 3))
         results.keep(**{method: scores(y, labels)["ACC"] for method, labels in found.items()})
-
-
-def consensus_looks(views, k, model):
-    """Return the ways of looking with their members, as the fit has them, and the samples in their order."""
-    looks = looks_at(views, most=10**9)
-    return _members.run_looks(looks, k, None, 0, np.inf, lambda *_: None)[0], model.landmarks_
 
 
 def umap(results):

@@ -119,11 +119,10 @@ class Options:
                 )
             if name != "auto":
                 refuse_negative(array, name, view)
+        n_gaps = views.n_gaps or (0,) * views.n_views
         self.suitable = [
-            suitable_scalings(array[rows], n_gaps) if name == "auto" else [name]
-            for array, rows, name, n_gaps in zip(
-                self.arrays, self.rows, self.requested, views.n_gaps or repeat(0), strict=False
-            )
+            suitable_scalings(array[rows], gaps) if name == "auto" else [name]
+            for array, rows, name, gaps in zip(self.arrays, self.rows, self.requested, n_gaps, strict=True)
         ]
         self._fitted: dict[tuple[int, str], _Option] = {}
 

@@ -255,8 +255,8 @@ class Table:
         if counts.max() > 1:
             raise LayoutError(
                 f"{self.path.name}: column {self.id_column!r} seems to hold the sample ids, but "
-                f"{values[counts.argmax()]!s} is there {counts.max()} times: pass on=NAME (--on NAME) if another column "
-                "does, or rename this one if it is a feature"
+                f"{values[counts.argmax()]!s} is there {counts.max()} times: pass on=NAME (--on NAME) if another "
+                "column does, or rename this one if it is a feature"
             )
 
     def as_text(self, name: str) -> Any:
