@@ -3,6 +3,7 @@
 import inspect
 import re
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -512,3 +513,24 @@ def test_sweep_refuses_wrong_input():
     for rates in ((), 0.5):
         with pytest.raises(ValueError, match="rates must be a list"):
             shuffle_sweep(first_row_decides, np.eye(4), rates=rates)
+
+
+def test_tables_are_audited_as_they_are():
+    pd = pytest.importorskip("pandas", reason="pandas is not installed (extra 'mudata')")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=40), "kind": ["u", "v"] * 20}, index=[f"s{i}" for i in range(40)])
+    columns = []
+
+    class OnColumns(KMeans):
+        def fit_predict(self, X, y=None):
+            columns.append(list(X.columns))
+            return super().fit_predict(X[["a"]])
+
+    audit_order(OnColumns(2, n_init=1, random_state=0), table, n_permutations=2)
+    assert columns[0] == ["a", "kind"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        audit = audit_order(tm.MultiViewClustering(2, random_state=0), {"t": table}, n_permutations=2)
+        assert not audit.order_dependent
+        with pytest.raises(ValueError, match="the tables list different samples"):
+            audit_order(tm.MultiViewClustering(2, random_state=0), {"t": table, "u": table[["a"]][:30]})

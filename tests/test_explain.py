@@ -16,6 +16,8 @@ from sklearn.metrics import roc_auc_score
 import tensormvc as tm
 from tensormvc.explain import SampleExplanation, explain_clusters
 
+from .auto.data import limit_landmarks, quiet_fit
+
 ARRAYS = ("effect", "low", "high", "difference", "log_ratio", "n", "order")
 
 
@@ -400,6 +402,71 @@ def test_sample_explanation():
     np.testing.assert_allclose([bar.get_width() for bar in runner_up], [0.3, 0, 0])
     np.testing.assert_allclose([bar.get_width() for bar in others], [0.2, 0, 0], atol=1e-15)
     plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def beyond_landmarks():
+    """A model of 90 of 300 samples, among them copies of some, and a sample that lacks a view."""
+    views, y = tm.datasets.make_multiview(300, n_clusters=3, random_state=0)
+    views = [view.copy() for view in views]
+    for view in views:
+        view[200:260] = view[:60]
+    views[1][299] = np.nan
+    with pytest.MonkeyPatch.context() as patch:
+        limit_landmarks(patch, 90)
+        return quiet_fit(views, 3)
+
+
+def test_samples_beyond_the_landmarks_are_explained(beyond_landmarks):
+    model = beyond_landmarks
+    sample = 299
+    assert sample not in model.landmarks_
+    why = model.explain_sample(sample)
+    assert list(why.votes) == ["all views"]
+    assert sum(why.votes["all views"].values()) == pytest.approx(1)
+    lines = str(why).splitlines()
+    assert [line.split()[-1] == "missing" for line in lines[2:5]] == [False, True, False]
+    assert "all views" in lines[5]
+    assert "cluster" in lines[5]
+    assert "nan" not in str(why)
+    assert "NaN" not in json.dumps(why.to_dict())
+    plt.switch_backend("Agg")
+    assert [label.get_text() for label in why.plot().get_yticklabels()] == ["all views"]
+    plt.close("all")
+
+
+def test_copies_of_landmarks_are_linked_in_the_graph(beyond_landmarks):
+    model = beyond_landmarks
+    copies = [i for i in range(60) if (i in model.landmarks_) != (i + 200 in model.landmarks_)]
+    assert copies
+    for i in copies:
+        assert model.graph_[[i]].nnz
+        assert model.graph_[[i + 200]].nnz
+    assert model.graph_.diagonal().max() == 0
+
+
+def test_completed_values_are_no_measurements():
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    view = rng.normal(size=(120, 6)) + 4 * y[:, None]
+    view[rng.random(120) < 0.9, 0] = np.nan
+    for other in (view.copy(), np.round(np.exp(view))):
+        model = quiet_fit([view, other], 3)
+        frame = model.explain().to_frame()
+        for v, given in enumerate((view, other)):
+            own = frame[(frame["view"] == f"view {v}") & (frame["feature"] == "feature 0")]
+            known = [np.count_nonzero(~np.isnan(given[model.labels_ == cluster, 0])) for cluster in own["cluster"]]
+            assert own["n"].tolist() == known
+
+
+def test_a_single_feature_has_its_effect():
+    rng = np.random.default_rng(0)
+    y = np.arange(150) % 3
+    age = 20 + 20.0 * y[:, None] + rng.normal(size=(150, 1))
+    model = quiet_fit([age, rng.normal(size=(150, 5)) + 6 * y[:, None]], 3, normalisation="unit")
+    frame = model.explain().to_frame()
+    effects = frame[frame["view"] == "view 0"]["effect"]
+    assert sorted(effects.round(2)) == [0, 0.5, 1]
 
 
 def test_sample_explanation_without_a_runner_up():

@@ -490,6 +490,8 @@ EDITS = {
     "array by text": edit_model(a=array("0.npy")),
     "method": edit_model(fit=1),
     "dunder": edit_model(__init__=1),
+    "link that notebooks show": edit_model(__doc_link_template="<script>"),
+    "module that notebooks show": edit_model(_doc_link_module="sklearn"),
     "no identifier": edit_model(**{"a b": 1}),
     "unknown parameter": lambda manifest: manifest["model"]["parameters"].update(shell="rm"),
     "attributes of a penalty": edit_model(
@@ -623,6 +625,18 @@ def test_forged_archives(change, message, tmp_path, model_file):
     path = tmp_path / "model.tmvc"
     write_archive(path, change(members_of(model_file)))
     assert peak_memory(path, message) < 2 * stated_bytes(model_file) + OVERHEAD
+
+
+def test_an_archive_ends_with_the_digest(tmp_path):
+    """A longer comment would hide how long the table of contents is."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for i in range(20_000):
+            archive.writestr(f"{i}.npy", b"")
+    content = stream.getvalue()[:-2] + struct.pack("<H", 164) + bytes(100)
+    path = tmp_path / "model.tmvc"
+    path.write_bytes(content + hashlib.sha256(content).hexdigest().encode())
+    assert peak_memory(path, "this is not a model file") < OVERHEAD
 
 
 def stated_bytes(path):

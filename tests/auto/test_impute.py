@@ -143,6 +143,13 @@ def test_any_number_of_gaps_is_completed(seed, n, rate):
     assert all(np.isfinite(view).all() for view in completed)
 
 
+def test_a_feature_that_nobody_has_is_named():
+    views, _ = tm.datasets.make_multiview(20, n_clusters=2, random_state=0)
+    views[1][4], views[1][np.arange(20) != 4, 2] = np.nan, np.nan
+    with pytest.raises(ValueError, match="view 1 has no known value in column 2: leave this column out"):
+        tm.impute_views(views)
+
+
 def test_methods_that_refuse_gaps_name_the_remedy():
     views = with_gaps(blobs()[0])
     with pytest.raises(ValueError, match="impute_views"):

@@ -173,6 +173,39 @@ def test_scalings_suit_the_values():
     assert usual_scaling(few * 0.5) == "unit"
 
 
+def test_gaps_leave_counts_counts():
+    values = counts(60, 5, seed=0)
+    completed = values.copy()
+    completed[:2, 0] += 0.25
+    assert "log-counts" in suitable_scalings(completed, n_gaps=2)
+    assert "log-counts" not in suitable_scalings(completed, n_gaps=1)
+    views = [counts(60, 5, seed=seed) for seed in (0, 1)]
+    views[0][3, 2] = np.nan
+    names = [look.name for look in fit(views, 2).report_.looks]
+    assert "counts" in names
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e-16, 1e-15, 1, 1e20])
+@pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.unit and not recipe.values])
+def test_units_of_measurement_do_not_matter(name, scale):
+    """Samples of very different lengths, one of which is the mean of all."""
+    rng = np.random.default_rng(0)
+    values = abs(rng.normal(size=(40, 6))) * 10 ** rng.uniform(-1, 1, (40, 1))
+    values = np.vstack([values, values.mean(axis=0)])
+    expected, scaled = fit_and_scale(values, name)[1], fit_and_scale(values * scale, name)[1]
+    np.testing.assert_allclose(scaled, expected, rtol=1e-9, atol=1e-9)
+    lengths = np.linalg.norm(scaled[:-1], axis=1)
+    np.testing.assert_allclose(lengths, lengths[0], rtol=1e-12)
+    tensor = torch_scaled(values * scale, name)
+    np.testing.assert_allclose(tensor, scaled, rtol=1e-9, atol=1e-9)
+
+
+def torch_scaled(values, name):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra 'torch')")
+    scaling = fit_scaling(values, name)
+    return scaling.on(torch.device("cpu")).apply(torch.asarray(values)).numpy()
+
+
 def test_views_with_few_values_are_kept_sparse():
     view = np.zeros((10, 20))
     view[:, 0] = 1

@@ -88,6 +88,14 @@ def test_stale_claims(path, changes, free):
             assert other.successful("ACC") == {JOBS[0].key: 0.9}
 
 
+def test_a_fit_that_ends_its_process_lets_others_pass(path):
+    with Store(path) as gone:
+        assert gone.claim(JOBS) is JOBS[0]
+        steal(path, process=dead_process())
+        with Store(path) as other:
+            assert [other.claim(JOBS) for _ in JOBS] == [*JOBS[1:], JOBS[0]]
+
+
 def test_claims_are_kept_alive(path, monkeypatch):
     monkeypatch.setattr("tensormvc.bench._store._HEARTBEAT", 0.02)
     with Store(path) as store:
@@ -111,10 +119,11 @@ def test_plans(path):
         assert store.plans()[1] == StoredPlan("b", "new", 1, {"d": {"digest": "x"}}, "command")
 
 
-def test_files_of_others_are_left_alone(path, tmp_path):
+@pytest.mark.parametrize("application", [0, 7])
+def test_files_of_others_are_left_alone(application, path, tmp_path):
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE theirs (x)")
-    connection.execute("PRAGMA application_id = 7")
+    connection.execute(f"PRAGMA application_id = {application}")
     connection.commit()
     connection.close()
     before = path.read_bytes()

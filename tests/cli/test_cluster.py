@@ -43,6 +43,14 @@ def test_labels_are_those_of_the_estimator_and_the_choice_is_told(run_program, d
     assert "used for nothing else" in ended.out
 
 
+def test_parameters_of_the_default_method_keep_it(run, digits, data, tmp_path):
+    ended = run("cluster", digits, "-k", 10, "-o", "labels.csv", "-p", "effort=low", "-p", "n_jobs=1")
+    assert (ended.code, ended.err) == (0, "")
+    assert "MultiViewClustering" in ended.out
+    model = tm.MultiViewClustering(10, effort="low", random_state=0).fit(data[0])
+    np.testing.assert_array_equal(list(read_labels(tmp_path / "labels.csv")[1].values()), model.labels_)
+
+
 def test_with_a_basis_it_is_estmc(run, digits, data, tmp_path):
     ended = run("cluster", digits, "-k", 10, "-o", "labels.csv", "--basis", "auto")
     assert (ended.code, ended.err) == (0, "")

@@ -81,6 +81,19 @@ def test_features_are_no_ids(folder):
     np.testing.assert_array_equal(data.views["b"][:, 0], np.arange(N) // 2)
 
 
+def test_numbers_that_repeat_are_features(tmp_path):
+    """Whatever their column is called, unless it holds ids by all appearances."""
+    for name in ("acid", "valid", "key"):
+        (tmp_path / "one.csv").write_text(f"{name},u\n" + "\n".join(f"{i % 5},{i}.5" for i in range(20)))
+        assert load_views(tmp_path / "one.csv")[0][0].shape == (20, 2)
+    for name in ("sample_id", "id", "sampleID"):
+        (tmp_path / "one.csv").write_text(f"{name},u\n" + "\n".join(f"{i % 5},{i}.5" for i in range(20)))
+        with pytest.raises(DataError, match=f"column '{name}' seems to hold the sample ids, but 0 is there 4 times"):
+            load_views(tmp_path / "one.csv")
+    (tmp_path / "one.csv").write_text(",u\n" + "\n".join(f"{i % 10},{i}.5" for i in range(20)))
+    assert load_views(tmp_path / "one.csv")[0][0].shape == (20, 1)  # the index of two data frames
+
+
 @pytest.mark.parametrize("second", [WELLS[::-1], [*WELLS[2:], "98", "99"]], ids=["another order", "most of them"])
 def test_what_looks_like_ids_is_not_paired_by_position(folder, second):
     write(folder, "a", WELLS, VALUES, "position,u,v")
