@@ -407,7 +407,7 @@ def test_sample_explanation():
 @pytest.fixture(scope="module")
 def beyond_landmarks():
     """A model of 90 of 300 samples, among them copies of some, and a sample that lacks a view."""
-    views, y = tm.datasets.make_multiview(300, n_clusters=3, random_state=0)
+    views, _y = tm.datasets.make_multiview(300, n_clusters=3, random_state=0)
     views = [view.copy() for view in views]
     for view in views:
         view[200:260] = view[:60]
@@ -453,9 +453,9 @@ def test_completed_values_are_no_measurements():
     for other in (view.copy(), np.round(np.exp(view))):
         model = quiet_fit([view, other], 3)
         frame = model.explain().to_frame()
-        for v, given in enumerate((view, other)):
+        for v, values in enumerate((view, other)):
             own = frame[(frame["view"] == f"view {v}") & (frame["feature"] == "feature 0")]
-            known = [np.count_nonzero(~np.isnan(given[model.labels_ == cluster, 0])) for cluster in own["cluster"]]
+            known = [np.count_nonzero(~np.isnan(values[model.labels_ == cluster, 0])) for cluster in own["cluster"]]
             assert own["n"].tolist() == known
 
 
