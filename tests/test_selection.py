@@ -205,7 +205,7 @@ def test_a_view_that_is_too_rare_for_an_estimate_is_named():
 def test_sizes_without_squares_are_refused(scale):
     views, y = tm.datasets.make_multiview(60, n_clusters=3, random_state=0)
     views = [view * scale for view in views]
-    with pytest.raises(ValueError, match=r"view 0 has values of size .*: multiply it"):
+    with pytest.raises(ValueError, match=r"view \d has values of size .*: multiply it"):
         tm.estimate_n_clusters(views)
-    with pytest.raises(ValueError, match=r"view 0 has values of size .*: multiply it"):
+    with pytest.raises(ValueError, match=r"view \d has values of size .*: multiply it"):
         tm.select_model([y], views)

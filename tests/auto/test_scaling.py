@@ -15,7 +15,7 @@ from tensormvc.auto._scaling import RECIPES, fit_and_scale, lean, refuse_sizes, 
 from tensormvc.metrics import clustering_accuracy
 from tensormvc.views import as_views
 
-from .data import fit
+from .data import fit, quiet_fit
 
 
 def fit_scaling(view, name):
@@ -179,10 +179,8 @@ def test_gaps_leave_counts_counts():
     completed[:2, 0] += 0.25
     assert "log-counts" in suitable_scalings(completed, n_gaps=2)
     assert "log-counts" not in suitable_scalings(completed, n_gaps=1)
-    views = [counts(60, 5, seed=seed) for seed in (0, 1)]
-    views[0][3, 2] = np.nan
-    names = [look.name for look in fit(views, 2).report_.looks]
-    assert "counts" in names
+    values[3, 2] = np.nan
+    assert "counts" in [look.name for look in quiet_fit([values], 2).report_.looks]
 
 
 @pytest.mark.parametrize("scale", [1e-40, 1e-16, 1e-15, 1, 1e20])
@@ -193,7 +191,8 @@ def test_units_of_measurement_do_not_matter(name, scale):
     values = abs(rng.normal(size=(40, 6))) * 10 ** rng.uniform(-1, 1, (40, 1))
     values = np.vstack([values, values.mean(axis=0)])
     expected, scaled = fit_and_scale(values, name)[1], fit_and_scale(values * scale, name)[1]
-    np.testing.assert_allclose(scaled, expected, rtol=1e-9, atol=1e-9)
+    # Rounding of the principal components; their signs are arbitrary.
+    np.testing.assert_allclose(scaled @ scaled.T, expected @ expected.T, rtol=1e-9, atol=1e-9)
     lengths = np.linalg.norm(scaled[:-1], axis=1)
     np.testing.assert_allclose(lengths, lengths[0], rtol=1e-12)
     tensor = torch_scaled(values * scale, name)

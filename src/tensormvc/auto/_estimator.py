@@ -412,7 +412,8 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
     def graph_(self) -> sp.csr_array:
         """The graph of all views, (n_samples, n_samples), symmetric, with weights up to 1.
 
-        Landmarks are linked to their nearest neighbours, other samples to their nearest landmarks.
+        Landmarks are linked to their nearest neighbours, other samples to their nearest landmarks, and copies of a
+        landmark to it alone.
         """
         self._refuse_cluster("graph_")
         n = len(self.labels_)
@@ -493,11 +494,11 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
         votes, neighbours = self.fitted_.votes(self.links_[[i]], self.labels_[self.landmarks_])
         shares = self.membership_[i]
         listed = tuple(
-            (self._names_of(self.landmarks_[[j]])[0], int(self.labels_[self.landmarks_[j]]), distance)
+            (self._names_of(self.landmarks_[[j]]).tolist()[0], int(self.labels_[self.landmarks_[j]]), distance)
             for j, distance in neighbours
         )
         return SampleExplanation(
-            sample=self._names_of(np.array([i]))[0],
+            sample=self._names_of(np.array([i])).tolist()[0],
             cluster=int(self.labels_[i]),
             confidence=float(self.confidence_[i]),
             membership={cluster: float(share) for cluster, share in enumerate(shares)},

@@ -291,8 +291,8 @@ def impute_views(views: Any, *, view_sizes: Sequence[int] | None = None) -> Any:
         if missing.all():
             raise ValueError(f"{name} has no values to complete it from: leave this view out")
     for name, array, missing in zip(taken.names, taken.arrays, taken.missing.T, strict=True):
-        unknown = () if (gaps := gaps_of(array)) is None else np.flatnonzero(gaps[~missing].all(axis=0))
-        if len(unknown):
+        gaps = gaps_of(array)
+        if gaps is not None and len(unknown := np.flatnonzero(gaps[~missing].all(axis=0))):
             raise ValueError(f"{name} has no known value in column {unknown[0]}: leave this column out")
     arrays = complete_samples(complete_gaps([lean(a) for a in taken.arrays], taken.missing), taken.missing)
     position = {v: i for i, v in enumerate(taken.view_order)}

@@ -72,7 +72,9 @@ class KeyCounts:
         """Return a random sample of at most so many landmarks, all samples if there are no more."""
         if self.n_samples <= most:
             return LandmarkCounts(self.keys, self.counts, np.ones(len(self.keys)))
-        counts = np.clip(self.counts * most // self.n_samples, 1, max(1, int(_MOST_EQUAL * most)))
+        # As many equal samples for each landmark as the most frequent row needs: then no row takes too many of them.
+        each = max(self.n_samples / most, self.counts.max() / (_MOST_EQUAL * most))
+        counts = np.ceil(self.counts / each).astype(np.intp)
         order = np.argsort(self.keys / self.counts, kind="stable")
         kept = np.sort(order[np.cumsum(counts[order]) <= most])
         return LandmarkCounts(self.keys[kept], counts[kept], (self.counts / counts)[kept])

@@ -256,12 +256,13 @@ def fit_and_scale(view: Any, name: str, device: Any = None) -> tuple[Scaling, An
 def _unit(view: Any, norm: str = "l2", least: Any = 0.0) -> Any:
     """Return the samples divided by their length, or by the sum of their sizes for the norm "l1".
 
-    Those up to the length `least` stay as they are. (scikit-learn's `normalize` leaves out all below 2e-15.)
+    Those up to the length `least` become zero. (scikit-learn's `normalize` leaves all below 2e-15 as they are.)
     """
     if is_sparse(view):
         return normalize(view, norm=norm)
     lengths = _lengths(view, norm)
-    lengths[lengths <= least] = 1.0
+    lengths = lengths * 1.0
+    lengths[lengths <= least] = np.inf
     return view / lengths[:, None]
 
 
