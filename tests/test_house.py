@@ -80,8 +80,8 @@ def test_files_and_functions_are_short():
     sizes = {path: len(count.code_lines(text)) for path, text in texts().items()}
     # 12 500 were enough for the methods, the audit, the benchmark and a front door for complete views; what has come
     # since is incomplete data, results beyond labels, model files, AnnData; the front door on disk, Dask and devices;
-    # errors for tables that would be read wrongly.
-    assert sum(sizes.values()) <= 18_200
+    # errors for tables that would be read wrongly, and for sizes and ids that cannot be meant.
+    assert sum(sizes.values()) <= 18_500
     assert {path: size for path, size in sizes.items() if size > 450} == {}
     # Commands declare their options in their signatures.
     long = {
@@ -99,7 +99,7 @@ def test_private_modules_at_the_root():
 
 @pytest.mark.parametrize(
     ("model", "most"),
-    [(tm.ESTMC(10, basis="agft", random_state=0), 24), (tm.MultiViewClustering(10, random_state=0), 28)],
+    [(tm.ESTMC(10, basis="agft", random_state=0), 24), (tm.MultiViewClustering(10, random_state=0), 30)],
     ids=["ESTMC", "MultiViewClustering"],
 )
 def test_a_fit_passes_through_the_files_that_the_architecture_names(model, most):
