@@ -341,7 +341,7 @@ def test_wrong_bases():
         tm.AGFT("paper").fit(views)
     with pytest.raises(ValueError, match="n_neighbors"):
         tm.AGFT(n_neighbors=0).fit(views)
-    with pytest.raises(ValueError, match="use GFT"):
+    with pytest.raises(ValueError, match="cannot use sample_graph"):
         tm.AGFT().fit(views, sample_graph=np.eye(60))
     with pytest.raises(ValueError, match=r"shape \(60, 60\)"):
         tm.GFT().fit([view[:20] for view in views], sample_graph=tm.ideal_graph(y))

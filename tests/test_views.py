@@ -175,7 +175,7 @@ def test_wrong_input(views, error, message):
 def test_wrong_view_sizes_and_indices():
     with pytest.raises(ValueError, match=r"add up to 4"):
         as_views(np.ones((3, 5)), view_sizes=[2, 2])
-    with pytest.raises(ValueError, match="single 2-D array"):
+    with pytest.raises(ValueError, match="splits one 2-D array"):
         as_views([np.ones((3, 5))], view_sizes=[5])
     pd = pytest.importorskip("pandas", reason="pandas is not installed")
     a = pd.DataFrame(np.ones((3, 2)), index=list("abc"))

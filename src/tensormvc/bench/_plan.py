@@ -1,6 +1,7 @@
 """Benchmark plans: TOML files that name the data sets, methods, transforms and parameter values to run.
 
-A plan is validated completely when it is read, so that a mistake shows before the first fit.
+A plan is validated when it is read, so that a mistake shows before the first fit; only values that depend on the data,
+such as a number of anchors, are left to the fits.
 """
 
 from __future__ import annotations
