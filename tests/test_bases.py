@@ -267,3 +267,10 @@ def test_check_basis_finds_faults(change, message):
     broken = type("Broken", (Reversal,), change)()
     with pytest.raises(AssertionError, match=message):
         tm.testing.check_basis(broken)
+
+
+def test_tables_of_different_samples_are_refused():
+    pd = pytest.importorskip("pandas", reason="pandas is not installed (extra 'mudata')")
+    table = pd.DataFrame(np.eye(6), index=list("abcdef"))
+    with pytest.raises(ValueError, match="do not have the same samples"):
+        tm.FFT().fit({"a": table, "b": table[1:]})

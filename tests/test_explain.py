@@ -434,6 +434,17 @@ def test_samples_beyond_the_landmarks_are_explained(beyond_landmarks):
     plt.close("all")
 
 
+@pytest.mark.parametrize("kind", ["numbers", "text", "dates"])
+def test_samples_have_their_names(kind):
+    pd = pytest.importorskip("pandas", reason="pandas is not installed (extra 'mudata')")
+    views, _ = tm.datasets.make_multiview(60, n_clusters=3, random_state=0)
+    names = {"numbers": range(100, 160), "text": [f"s{i}" for i in range(60)]}
+    index = pd.date_range("2020-01-01", periods=60) if kind == "dates" else pd.Index(names[kind])
+    why = quiet_fit([pd.DataFrame(views[0], index=index)], 3).explain_sample(3)
+    assert str(why).startswith({"numbers": "Sample 103 ", "text": "Sample s3 ", "dates": "Sample 2020-01-04"}[kind])
+    assert kind == "dates" or json.dumps(why.to_dict())
+
+
 def test_copies_of_landmarks_are_linked_in_the_graph(beyond_landmarks):
     model = beyond_landmarks
     copies = [i for i in range(60) if (i in model.landmarks_) != (i + 200 in model.landmarks_)]

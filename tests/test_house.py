@@ -81,7 +81,7 @@ def test_files_and_functions_are_short():
     # 12 500 were enough for the methods, the audit, the benchmark and a front door for complete views; what has come
     # since is incomplete data, results beyond labels, model files, AnnData; the front door on disk, Dask and devices;
     # errors for tables that would be read wrongly, and for sizes and ids that cannot be meant.
-    assert sum(sizes.values()) <= 18_500
+    assert sum(sizes.values()) <= 18_550
     assert {path: size for path, size in sizes.items() if size > 450} == {}
     # Commands declare their options in their signatures.
     long = {

@@ -57,6 +57,16 @@ def test_new_samples_may_be_lists_of_numbers():
     rows = views[0][:2]
     for form in (rows.tolist(), [rows.tolist()], [rows], rows):
         np.testing.assert_array_equal(model.predict(form), model.labels_[:2])
+    model = quiet_fit(views[0].tolist(), 3, view_sizes=[2, 1])
+    np.testing.assert_array_equal(model.predict(rows.tolist()), model.labels_[:2])
+
+
+def test_rows_may_be_none():
+    views, _ = blobs(40)
+    rows = views[0].tolist()
+    rows[4] = None
+    model = quiet_fit([rows, views[1]], 3)
+    np.testing.assert_array_equal(model.predict([rows, views[1]]), model.labels_)
 
 
 def test_samples_beyond_the_landmarks_get_what_they_got(few_landmarks):

@@ -180,6 +180,11 @@ def test_gaps_leave_counts_counts():
     assert "log-counts" in suitable_scalings(completed, n_gaps=2)
     assert "log-counts" not in suitable_scalings(completed, n_gaps=1)
     values[3, 2] = np.nan
+    # Of other values, as many as are missing may be no zeros.
+    rng = np.random.default_rng(0)
+    others = np.where(rng.random((60, 5)) < 0.1, rng.lognormal(size=(60, 5)), 0)
+    others[rng.random((60, 5)) < 0.3] = np.nan
+    assert "counts" not in [look.name for look in quiet_fit([others], 2).report_.looks]
     assert "counts" in [look.name for look in quiet_fit([values], 2).report_.looks]
 
 
@@ -193,6 +198,7 @@ def test_units_of_measurement_do_not_matter(name, scale):
     expected, scaled = fit_and_scale(values, name)[1], fit_and_scale(values * scale, name)[1]
     # Rounding of the principal components; their signs are arbitrary.
     np.testing.assert_allclose(scaled @ scaled.T, expected @ expected.T, rtol=1e-9, atol=1e-9)
+    assert np.linalg.norm(scaled[-1]) < 1e-9 or RECIPES[name].shift != "mean"
     lengths = np.linalg.norm(scaled[:-1], axis=1)
     np.testing.assert_allclose(lengths, lengths[0], rtol=1e-12)
     tensor = torch_scaled(values * scale, name)

@@ -86,9 +86,9 @@ def test_numbers_that_repeat_are_features(tmp_path):
     for name in ("acid", "valid", "key"):
         (tmp_path / "one.csv").write_text(f"{name},u\n" + "\n".join(f"{i % 5},{i}.5" for i in range(20)))
         assert load_views(tmp_path / "one.csv")[0][0].shape == (20, 2)
-    for name in ("sample_id", "id", "sampleID"):
+    for name in ("sample_id", "id", "sampleID", "patientid"):
         (tmp_path / "one.csv").write_text(f"{name},u\n" + "\n".join(f"{i % 5},{i}.5" for i in range(20)))
-        with pytest.raises(DataError, match=f"column '{name}' seems to hold the sample ids, but 0 is there 4 times"):
+        with pytest.raises(DataError, match=f"column '{name}' is taken for the sample ids, but 0 is there 4 times"):
             load_views(tmp_path / "one.csv")
     (tmp_path / "one.csv").write_text(",u\n" + "\n".join(f"{i % 10},{i}.5" for i in range(20)))
     assert load_views(tmp_path / "one.csv")[0][0].shape == (20, 1)  # the index of two data frames

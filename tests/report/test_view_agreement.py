@@ -129,3 +129,14 @@ def test_empty_rows_count_as_missing(kind):
     assert found.within[0] == alone.within[0]
     assert found.silhouette[0] == pytest.approx(alone.silhouette[0])
     assert np.isfinite(agreement([np.zeros((40, 2)), second], labels).within[0]), "a view of zeros alone is constant"
+
+
+def test_samples_with_gaps_count(tmp_path):
+    views, y = tm.datasets.make_multiview(120, n_clusters=3, random_state=0)
+    complete = agreement(views, y)
+    gaps = np.random.default_rng(0).integers(views[0].shape[1], size=120)
+    views[0][np.arange(120), gaps] = np.nan
+    found = agreement(views, y)
+    assert found.within[0] == pytest.approx(complete.within[0], abs=0.1)
+    views[0][:, 0] = np.nan  # the fit ignores a feature that nobody has
+    assert np.isfinite(agreement(views, y).within).all()

@@ -57,7 +57,7 @@ class Clusterer:
                 "function that takes the views and returns labels"
             )
         self.estimator, self.views, self.sample_graph = estimator, views, sample_graph
-        self.n_samples, _ = view_sizes_of(views)
+        self.n_samples, _ = view_sizes_of(views, lenient=True)
         parts = views.values() if isinstance(views, Mapping) else views if is_several(views) else ()
         if any(getattr(part, "shape", (self.n_samples,))[0] != self.n_samples for part in parts):
             raise ValueError(

@@ -494,11 +494,11 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
         votes, neighbours = self.fitted_.votes(self.links_[[i]], self.labels_[self.landmarks_])
         shares = self.membership_[i]
         listed = tuple(
-            (self._names_of(self.landmarks_[[j]]).tolist()[0], int(self.labels_[self.landmarks_[j]]), distance)
+            (self._name_of(self.landmarks_[j]), int(self.labels_[self.landmarks_[j]]), distance)
             for j, distance in neighbours
         )
         return SampleExplanation(
-            sample=self._names_of(np.array([i])).tolist()[0],
+            sample=self._name_of(i),
             cluster=int(self.labels_[i]),
             confidence=float(self.confidence_[i]),
             membership={cluster: float(share) for cluster, share in enumerate(shares)},
@@ -514,6 +514,10 @@ class MultiViewClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Mul
                 f"{what} needs the nearest landmarks of all samples, which a fit to Dask views does not keep: "
                 "use predict, transform and map_of on parts of them"
             )
+
+    def _name_of(self, sample: int) -> Any:
+        name = self._names_of(np.array([sample]))[0]
+        return int(name) if isinstance(name, np.integer) else name
 
     def _names_of(self, samples: NDArray[np.intp]) -> NDArray[Any]:
         return samples if self.sample_ids_ is None else np.asarray(self.sample_ids_)[samples]

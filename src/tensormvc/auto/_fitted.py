@@ -207,7 +207,7 @@ class FittedClustering:
         """Return new samples of any form in the order of the fitted views, and the device they come from, or None."""
         taken = as_views(
             self.by_name(views),
-            view_sizes=view_sizes if hasattr(views, "shape") else None,
+            view_sizes=view_sizes if _is_array(views) else None,
             canonical=False,
             keep_view_order=True,
             unit=False,
@@ -235,7 +235,7 @@ class FittedClustering:
     def by_name(self, views: Any) -> Any:
         """Return views by name where their positions tell which of the fitted views they are."""
         given = self.names_as_given
-        listed = isinstance(views, list | tuple) and not _is_row(next(iter(views), None))
+        listed = isinstance(views, list | tuple) and not _is_array(views)
         lacking = listed and any(part is None for part in views)
         if listed and len(views) != len(given):
             raise ValueError(
@@ -266,9 +266,14 @@ class FittedClustering:
         return {known.index(name): position for position, name in enumerate(names)}
 
 
+def _is_array(views: Any) -> bool:
+    """Whether this is one array, perhaps as a list of rows, and no list of views."""
+    return hasattr(views, "shape") or (isinstance(views, list | tuple) and _is_row(next(iter(views), None)))
+
+
 def _is_row(part: Any) -> bool:
     """Whether this is a row of one array, such as the first of [[1, 2], [3, 4]], and no view."""
-    return isinstance(part, list | tuple) and np.ndim(part) == 1
+    return isinstance(part, list | tuple) and all(np.ndim(value) == 0 for value in part if value is not None)
 
 
 def fitted_columns(part: Any, view: FittedView) -> Any:

@@ -15,8 +15,6 @@ from ..views._order import mix
 
 # The largest share of the landmarks that equal rows take.
 _MOST_EQUAL = 0.01
-# Candidates per landmark: the landmarks that frequent rows do not take are left to others.
-_SPARE = 4
 _N_KEYS = 2.0**64
 
 
@@ -39,29 +37,29 @@ class KeyCounts:
     n_samples: int
 
     @staticmethod
-    def of(keys: NDArray[np.uint64], most: int) -> KeyCounts:
-        """Return the counts of the candidates for at most so many landmarks."""
+    def of(keys: NDArray[np.uint64]) -> KeyCounts:
+        """Return the counts of all keys."""
         found, counts = np.unique(keys, return_counts=True)
-        return KeyCounts(found, counts, len(keys)).candidates(most)
+        return KeyCounts(found, counts, len(keys))
 
-    def candidates(self, most: int, unseen: NDArray[np.float64] | int = 0) -> KeyCounts:
-        """Keep the keys with low ranks; `unseen` is how many more samples may have each key.
+    def candidates(self, count: int, unseen: NDArray[np.float64] | int = 0) -> KeyCounts:
+        """Keep about so many keys, those with low ranks; `unseen` is how many more samples may have each key.
 
         A candidate among all samples is a candidate in some part of them: k·n ≥ a·c follows from k·nᵢ ≥ a·cᵢ for all
         parts.
         """
-        kept = self.keys / _N_KEYS * self.n_samples < _SPARE * most * (self.counts + unseen)
+        kept = self.keys / _N_KEYS * self.n_samples < count * (self.counts + unseen)
         return KeyCounts(self.keys[kept], self.counts[kept], self.n_samples)
 
     @staticmethod
-    def joined(parts: list[KeyCounts], most: int) -> KeyCounts:
+    def joined(parts: list[KeyCounts], count: int) -> KeyCounts:
         """Return the candidates among the samples of all parts, with their counts in the parts that they come from."""
         keys, number = np.unique(np.concatenate([part.keys for part in parts]), return_inverse=True)
         counts = np.bincount(number, np.concatenate([part.counts for part in parts])).astype(np.intp)
         # With more samples than this in another part, a key would be a candidate there.
         largest = max(part.n_samples for part in parts)
-        unseen = len(parts) * np.floor(keys / _N_KEYS * largest / (_SPARE * most))
-        return KeyCounts(keys, counts, sum(part.n_samples for part in parts)).candidates(most, unseen)
+        unseen = len(parts) * np.floor(keys / _N_KEYS * largest / count)
+        return KeyCounts(keys, counts, sum(part.n_samples for part in parts)).candidates(count, unseen)
 
     def recounted(self, keys: NDArray[np.uint64]) -> NDArray[np.intp]:
         """Return how many of some samples, given by their keys, have each of the keys here."""

@@ -119,10 +119,10 @@ class Options:
                 )
             if name != "auto":
                 refuse_negative(array, name, view)
-        n_gaps = views.n_gaps or (0,) * views.n_views
+        self.n_gaps = views.n_gaps or (0,) * views.n_views
         self.suitable = [
             suitable_scalings(array[rows], gaps) if name == "auto" else [name]
-            for array, rows, name, gaps in zip(self.arrays, self.rows, self.requested, n_gaps, strict=True)
+            for array, rows, name, gaps in zip(self.arrays, self.rows, self.requested, self.n_gaps, strict=True)
         ]
         self._fitted: dict[tuple[int, str], _Option] = {}
 
@@ -215,8 +215,8 @@ def _view_by_view(options: Options) -> list[str]:
     m, n = options.views.n_views, min(options.views.n_samples, _COMPARED_SAMPLES)
     plain = [[name for name in names if name in _PLAIN] or names for names in options.suitable]
     if m == 1 or n <= 2:
-        pairs = zip(options.arrays, plain, strict=True)
-        return [names[0] if len(names) == 1 else usual_scaling(array) for array, names in pairs]
+        triples = zip(options.arrays, plain, options.n_gaps, strict=True)
+        return [names[0] if len(names) == 1 else usual_scaling(array, gaps) for array, names, gaps in triples]
     tried = [(v, name) for v in range(m) for name in plain[v]]
     view_of = np.array([v for v, _ in tried])
     links = parallel_map(lambda key: options[key].links(n), tried)

@@ -24,6 +24,8 @@ from ._source import ClusterSizes, Notify
 
 # What is computed on the workers when it is asked for: it has many numbers per sample.
 _WIDE = ("membership", "embedding", "sample_view_weights")
+# Candidates per landmark: of frequent rows, few become landmarks.
+_CANDIDATES = 4
 # What stays there from the fit on.
 _NARROW = ("labels", "confidence", "outlier_score")
 
@@ -80,9 +82,7 @@ class DaskSource:
 
     def landmarks(self, most: int) -> tuple[NDArray[np.intp], NDArray[np.uint64], Samples]:
         """Return a random sample of those with any value, all of them if there are no more."""
-        joined = KeyCounts.joined(self._gather(self._map("keys", partial(_keys, most=most), self.described)), most)
-        counts = sum(self._gather(self._map("recount", partial(_recount, counted=joined), self.described)))
-        wanted = replace(joined, counts=counts).candidates(most).sampled(most)
+        wanted = self._wanted(most)
         found = self._gather(self._map("rows", partial(_rows, wanted=wanted), self.described))
         keys = np.concatenate([keys for keys, _ in found])
         rows = np.concatenate([rows + first for (_, rows), first in zip(found, self.chunks.firsts, strict=True)])
@@ -98,6 +98,19 @@ class DaskSource:
         arrays = [np.concatenate(blocks)[back] for blocks in zip(*(arrays for arrays, _ in parts), strict=True)]
         missing = np.concatenate([missing for _, missing in parts])[back]
         return rows, keys, SampleRows(arrays, self.views.widths, missing, self.read.zeros_count)[:]
+
+    def _wanted(self, most: int) -> LandmarkCounts:
+        """Return how many landmarks have which keys: more candidates until some are left over, or there are no more."""
+        count = _CANDIDATES * most
+        while True:
+            parts = self._gather(self._map("keys", partial(_keys, count=count), self.described))
+            joined = KeyCounts.joined(parts, count)
+            counts = sum(self._gather(self._map("recount", partial(_recount, counted=joined), self.described)))
+            found = replace(joined, counts=counts).candidates(count)
+            wanted = found.sampled(most)
+            if len(wanted.keys) < len(found.keys) or found.counts.sum() == found.n_samples:
+                return wanted
+            count *= _CANDIDATES
 
     def results(self, fitted: FittedClustering, notify: Notify) -> tuple[FittedClustering, dict[str, Any]]:
         """Let the workers place all samples; return the renumbered clustering and Dask arrays."""
@@ -202,9 +215,9 @@ def _counts(described: Any) -> tuple[Presence, int | None]:
     return Presence.of(absent), int(lost[0]) if len(lost) else None
 
 
-def _keys(described: Any, most: int) -> KeyCounts:
+def _keys(described: Any, count: int) -> KeyCounts:
     keys, absent, _ = described
-    return KeyCounts.of(keys[~absent.all(axis=1)], most)
+    return KeyCounts.of(keys[~absent.all(axis=1)]).candidates(count)
 
 
 def _recount(described: Any, counted: KeyCounts) -> NDArray[np.intp]:

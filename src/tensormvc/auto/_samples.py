@@ -95,7 +95,7 @@ class Samples:
         """Return these samples, which are some rows of views, with their single gaps completed."""
         arrays, n_gaps = self.arrays, (0,) * len(self.arrays)
         if any(views.n_gaps):
-            n_gaps = tuple(int(np.isnan(array.data if is_sparse(array) else array).sum()) for array in arrays)
+            n_gaps = tuple(map(_gaps_among_counts, arrays))
             arrays = complete_gaps(arrays, self.missing)
         return Views(
             arrays=tuple(map(lean, arrays)),
@@ -191,6 +191,13 @@ class Presence:
             self.n_single + other.n_single,
             self.n_empty + other.n_empty,
         )
+
+
+def _gaps_among_counts(array: Any) -> int:
+    """Return how many values of a view are missing if all others are whole numbers, else 0."""
+    values = array.data if is_sparse(array) else array
+    known = values[~np.isnan(values)]
+    return int(values.size - known.size) if np.array_equal(known, np.rint(known)) else 0
 
 
 def first_of_duplicates(hashes: NDArray[np.int64], missing: NDArray[np.bool_]) -> NDArray[np.intp]:

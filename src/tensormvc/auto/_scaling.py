@@ -208,13 +208,14 @@ class Scaling:
         scaled = VALUES[recipe.values](view)
         if self.factor is not None:
             scaled = _times(scaled, self.factor)
-        if self.components is not None:
-            scaled = _projected(scaled, self.components) if one_by_one else scaled @ self.components
         rounding: Any = 0.0
         if self.offset is not None:
-            scaled = scaled.toarray() if is_sparse(scaled) else scaled
             rounding = 10 * np.finfo(np.float64).eps * _lengths(scaled)
-            scaled = scaled - self.offset
+        if self.components is not None:
+            rounding = rounding * float((self.components**2).sum()) ** 0.5
+            scaled = _projected(scaled, self.components) if one_by_one else scaled @ self.components
+        if self.offset is not None:
+            scaled = (scaled.toarray() if is_sparse(scaled) else scaled) - self.offset
         return (_unit(scaled, least=rounding) if recipe.unit and scaled.shape[1] > 1 else scaled) / self.size
 
 
@@ -267,7 +268,7 @@ def _unit(view: Any, norm: str = "l2", least: Any = 0.0) -> Any:
 
 
 def _lengths(view: Any, norm: str = "l2") -> Any:
-    """Return the lengths of (dense) samples."""
+    """Return the lengths of samples, which are dense for the norm "l1"."""
     if is_tensor(view):
         return view.norm(p=int(norm[1]), dim=1)
     return row_norms(view) if norm == "l2" else np.abs(view).sum(axis=1)
@@ -425,9 +426,9 @@ def suitable_scalings(view: Any, n_gaps: int = 0) -> list[str]:
     return names
 
 
-def usual_scaling(view: Any) -> str:
+def usual_scaling(view: Any, n_gaps: int = 0) -> str:
     """Return the scaling that is usual for the values of a (lean) view, where no other view can be compared."""
-    if "tf-idf" in suitable_scalings(view):
+    if "tf-idf" in suitable_scalings(view, n_gaps):
         return "tf-idf"
     if is_sparse(view):
         return "unit"

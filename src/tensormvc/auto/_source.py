@@ -79,7 +79,7 @@ class LocalSource:
         """Return a random sample of those with any value, all of them if there are no more."""
         rows = np.flatnonzero(self.described)
         keys = self.views.row_keys[rows]
-        chosen = KeyCounts.of(keys, most).sampled(most)
+        chosen = KeyCounts.of(keys).sampled(most)
         rows = rows[chosen.first_rows(keys)]
         rows = rows[chosen.shuffled(self.views.row_keys[rows])]
         return rows, self.views.row_keys[rows], self.samples[rows].on_host()

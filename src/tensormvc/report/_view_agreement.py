@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import normalize
 
-from ..auto import impute_views
+from ..auto._impute import complete_gaps
 from ..auto._samples import zeros_are_values
+from ..auto._scaling import lean
 from ..backend.arrays import is_sparse
 from ..graphs import SumGraph
 from ..views import as_views
@@ -66,7 +67,7 @@ def agreement(views: list[Any], labels: NDArray[Any]) -> Agreement:
     arrays = [array[: len(rows)] for array in taken.arrays]
     positions = [_present(array, lacking) for array, lacking in zip(arrays, taken.missing[: len(rows)].T, strict=True)]
     if any(taken.n_gaps):
-        arrays = impute_views(arrays)
+        arrays = complete_gaps([lean(array) for array in arrays], taken.missing[: len(rows)])
     parts = [(array[present], present) for array, present in zip(arrays, positions, strict=True)]
     n_neighbors = min([N_NEIGHBORS, *(len(present) - 1 for _, present in parts if len(present) > 1)])
     total = sp.csr_array((len(rows), len(rows)))
@@ -88,4 +89,5 @@ def agreement(views: list[Any], labels: NDArray[Any]) -> Agreement:
 def _present(part: Any, absent: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Return which rows have a value; empty ones all look alike."""
     sizes = np.asarray(abs(part).max(axis=1).toarray() if is_sparse(part) else np.abs(part).max(axis=1)).ravel()
+    sizes = np.nan_to_num(sizes, nan=1)  # a row with gaps has values, too
     return np.flatnonzero(~absent if zeros_are_values(part.shape[1], sizes.max()) else ~absent & (sizes > 0))

@@ -197,9 +197,9 @@ def check_lengths(lengths: list[int], names: list[str]) -> None:
         raise ValueError(f"the views have different numbers of samples ({sizes}): every view needs a row for each")
 
 
-def view_sizes_of(views: Any) -> tuple[int, int]:
-    """Return (n_samples, n_views) of any input, without a look at its values."""
-    collected = collect(views, None, lenient=True)
+def view_sizes_of(views: Any, *, lenient: bool = False) -> tuple[int, int]:
+    """Return (n_samples, n_views) of any input, without a look at its values; `lenient` is that of `as_views`."""
+    collected = collect(views, None, lenient=lenient)
     parts, names = collected.parts, collected.names
     for part, name in zip(parts, names, strict=True):
         if len(shape := getattr(part, "shape", (0, 0))) != 2:

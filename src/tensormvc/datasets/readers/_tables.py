@@ -245,7 +245,9 @@ class Table:
         is_float = self.arrow.types.is_floating(self.schema.field(name).type)
         if is_float and not all(float(value).is_integer() for value in values):
             return is_unique and _is_id(name)  # and not a lipid
-        return is_unique or plain(name) in _ID_NAMES or bool(_ENDS_IN_ID.search(name))
+        word = plain(name)
+        is_named = word in _ID_NAMES or _ENDS_IN_ID.search(name) or (word.endswith("id") and _FIRST_IDS.fullmatch(word))
+        return is_unique or bool(is_named)
 
     def refuse_repeated_ids(self) -> None:
         """Refuse ids that would name several samples; the index of a joined data frame may repeat."""
@@ -254,9 +256,9 @@ class Table:
         values, counts = np.unique(self.ids, return_counts=True)
         if counts.max() > 1:
             raise LayoutError(
-                f"{self.path.name}: column {self.id_column!r} seems to hold the sample ids, but "
-                f"{values[counts.argmax()]!s} is there {counts.max()} times: pass on=NAME (--on NAME) if another "
-                "column does, or rename this one if it is a feature"
+                f"{self.path.name}: column {self.id_column!r} is taken for the sample ids, but "
+                f"{values[counts.argmax()]!s} is there {counts.max()} times: pass on=NAME (--on NAME) for another "
+                "column, or rename this one if it is a feature"
             )
 
     def as_text(self, name: str) -> Any:
