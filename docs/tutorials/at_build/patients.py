@@ -81,8 +81,8 @@ for count in (1, 2, 3):
 # Compared with mean imputation
 # -----------------------------
 #
-# For comparison, the same clustering after missing values were replaced by means. A warning says that the clusters are
-# weak.
+# For comparison, the same clustering after missing values were replaced by means. A warning says that the clusters may
+# be parts of a continuum.
 numbers = {**tables, "survey": survey[["age", "pain"]]}
 filled = {name: table.reindex(model.sample_ids_).fillna(table.mean()) for name, table in numbers.items()}
 imputed = tm.MultiViewClustering(4, random_state=0).fit(filled)
