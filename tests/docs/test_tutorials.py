@@ -9,7 +9,7 @@ TUTORIALS = sorted((Path(__file__).parents[2] / "docs" / "tutorials" / "at_build
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:the clusters may be parts of a continuum")  # of patients whose gaps are filled with means
+@pytest.mark.filterwarnings("ignore:the clusters may be parts of a continuum")  # means fill gaps
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
 def test_tutorial(tutorial, monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed (extra 'plot')")
