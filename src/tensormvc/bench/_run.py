@@ -95,13 +95,13 @@ class Outlook:
 
 
 # Rule of thumb for fits of a kind that has not run yet: seconds for 500 samples on one core, and the power of the
-# number of samples with which they grow; measured on MSRCv1, NGs, BBCSport and Caltech101-20.
+# number of samples with which they grow; measured on the data sets of the plans.
 _ROUGH = {
     "t-SVD-MVC": (4.0, 2.3),
     "TLSpNM": (5.0, 2.3),
     "ASR-ETR": (2.0, 1.8),
-    "ESTMC": (2.0, 1.8),
-    "TLRLF4MVC": (4.0, 1.7),
+    "ESTMC": (2.0, 1.6),
+    "TLRLF4MVC": (3.0, 1.5),
 }
 _ROUGH_BASELINE = (1.0, 1.5)
 # Full singular value decompositions of n × n slices.
