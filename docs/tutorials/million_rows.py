@@ -4,8 +4,7 @@ A million rows
 
 This tutorial clusters a million samples in three views of 32 features on one machine, with `MultiViewClustering`, which
 clusters a few thousand landmarks and assigns all other samples to them, and with `ESTMC` and the anchor transform
-(AGFT), whose cost is linear in the number of samples. The outputs are from two processors of a server that was busy
-with other work: take the seconds as upper bounds.
+(AGFT), whose cost is linear in the number of samples.
 """
 
 # %%
