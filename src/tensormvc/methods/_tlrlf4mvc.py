@@ -327,7 +327,8 @@ class TLRLF4MVC(TensorClusterer):
         Number of columns of each view, if `fit` gets one array.
     max_iter : int, default=20
         Number of iterations, unless the codes converge before. It is a parameter of the model: the minimum of the
-        problem is at zero codes, and the labels come from the codes before they vanish (docs/defaults.md).
+        problem is at zero codes, and the labels come from the codes before they vanish (docs/defaults.md). With
+        thousands of samples, 30 are sometimes better; `select_model` can choose, without labels.
     tol : float, default=1e-4
         Change of the codes of a view, in the Frobenius norm, at which to stop.
     random_state : int, RandomState instance or None, default=None
